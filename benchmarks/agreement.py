@@ -29,7 +29,7 @@ from fresh.evaluation.measures import agreement_figures
 from fresh.methods.config import FreshConfig
 from fresh.methods.rationales import has_rationale, train_tagger
 from fresh.metrics.classification import accuracy
-from fresh.metrics.plausibility import compare
+from fresh.metrics.plausibility import measure_agreement
 from fresh.pipeline import read_splits, resolve_settings
 from fresh.progress import SILENT
 from fresh.rationale import Prediction
@@ -63,7 +63,7 @@ def agreed(examples: Sequence[Example], saliencies: Sequence[Saliency], cut: Dis
         Explanation(example.document, mask, example.document.cut(mask), nothing, saliency)
         for example, mask, saliency in zip(examples, masks, saliencies, strict=True)
     ]
-    return agreement_figures(compare(examples, explained))
+    return agreement_figures(measure_agreement(examples, explained))
 
 
 class Asked:

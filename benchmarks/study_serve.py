@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, place: str) -> dict[str, float | bool]:
     """Make a study that nobody can finish in time, and let people answer."""
     sizes = {"sample": args.documents, "practice": 2, "checks": 3, "per_item": 3}
     with closing(create_study(place, plan(WAYS, n=args.documents + 4, **sizes))) as store:
-        codes = add_annotators(store, args.people)
+        codes = add_annotators(store, args.annotators)
     with ExitStack() as stack:
         addresses = [stack.enter_context(server_of(place))[0] for _ in range(args.servers)]
         found = crowd(place, addresses, codes, args.seconds, args.pause)
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, place: str) -> dict[str, float | bool]:
         print(error, file=sys.stderr)
     faults = len(found.errors) + found.lost + found.doubled + found.beyond
     return {
-        "people": args.people,
+        "people": args.annotators,
         "servers": args.servers,
         "seconds": round(found.seconds, 1),
         "answers": found.n_answers,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fresh.data.splits import Splits
     from fresh.predictor import Predictor
     from fresh.rationale import Rationale
+    from fresh.rationalizer import Rationalizer
     from fresh.training.config import ClassifierConfig
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that asks a hub must fail, at once
@@ -117,6 +118,28 @@ def predictor(toy: "Splits", quick: "ClassifierConfig") -> "Predictor":
         ]
 
     return Predictor.train(pairs("train"), pairs("dev"), quick)
+
+
+@pytest.fixture(scope="session")
+def rationalizer(support: "SupportModel", predictor: "Predictor") -> "Rationalizer":
+    """A model that keeps a fifth of the words, by occlusion."""
+    import small
+    from fresh.selection.discretizers import TopK
+
+    return small.rationalizer(support, predictor, TopK(0.2))
+
+
+@pytest.fixture(scope="session")
+def _saved(rationalizer: "Rationalizer", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    rationalizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def model_folder(_saved: Path, tmp_path: Path) -> Path:
+    """A copy of the same model, saved, which a test may change."""
+    return shutil.copytree(_saved, tmp_path / "model")
 
 
 @pytest.fixture

@@ -1,10 +1,67 @@
 import errno
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fresh._io import atomic_write, open_lines, write_text
+from certified import changed
+from fresh._io import (
+    FIRST_DIGEST,
+    RecordError,
+    canonical_json,
+    canonical_sha256,
+    check_output,
+    check_output_folder,
+    hashed_line,
+    open_lines,
+    parse_hashed_line,
+)
+from fresh.errors import OutputError
+from strategies import texts
+
+# Where output may go
+
+
+@pytest.mark.parametrize(
+    ("name", "overwrite", "reason"),
+    [
+        ("none/out.txt", True, "no folder .*none"),
+        ("folder", True, "folder is a folder"),
+        ("old.txt", False, r"already exists.*overwrite=True"),
+        ("in.txt", False, "is the input"),
+        ("in.txt", True, "is the input"),
+        ("link.txt", True, "is the input"),
+        ("old.txt", True, None),
+        ("new.txt", False, None),
+    ],
+)
+def test_where_output_may_go(name: str, overwrite: bool, reason: str | None, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for file in ("in.txt", "old.txt"):
+        (tmp_path / file).touch()
+    (tmp_path / "link.txt").symlink_to(tmp_path / "in.txt")
+    if reason is None:
+        check_output(tmp_path / name, overwrite=overwrite, source=tmp_path / "in.txt")
+    else:
+        with pytest.raises(OutputError, match=reason):
+            check_output(str(tmp_path / name), overwrite=overwrite, source=tmp_path / "in.txt")
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    check_output_folder(tmp_path / "new", "the model")
+    check_output_folder(tmp_path, "the model")
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(OutputError, match=r"holds other files.* for the model"):
+        check_output_folder(tmp_path, "the model")
+    with pytest.raises(OutputError, match=r"notes\.txt is a file"):
+        check_output_folder(tmp_path / "notes.txt", "the model")
+
+
+# Lines
 
 
 def test_a_file_that_cannot_be_opened_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -12,10 +69,10 @@ def test_a_file_that_cannot_be_opened_is_not_cut(tmp_path: Path, monkeypatch: py
     path.write_text("one\nnotes without an end", encoding="utf-8")
     real = Path.open
 
-    def fail_to_write(self: Path, mode: str = "r", **named: Any) -> Any:
+    def fail_to_write(self: Path, mode: str = "r", **options: Any) -> Any:
         if mode == "w":
             raise OSError(errno.EMFILE, "Too many open files", str(self))
-        return real(self, mode, **named)
+        return real(self, mode, **options)
 
     monkeypatch.setattr(Path, "open", fail_to_write)
     with pytest.raises(OSError, match="Too many open files"), open_lines(path):
@@ -24,8 +81,8 @@ def test_a_file_that_cannot_be_opened_is_not_cut(tmp_path: Path, monkeypatch: py
     assert path.read_text(encoding="utf-8") == "one\nnotes without an end"
 
 
-@pytest.mark.parametrize(("reason", "named"), [(errno.ENOSPC, True), (errno.ECONNRESET, False), (None, False)])
-def test_only_errors_of_the_disk_name_the_file(tmp_path: Path, reason: int | None, named: bool) -> None:
+@pytest.mark.parametrize(("reason", "is_named"), [(errno.ENOSPC, True), (errno.ECONNRESET, False), (None, False)])
+def test_only_errors_of_the_disk_name_the_file(tmp_path: Path, reason: int | None, is_named: bool) -> None:
     path = tmp_path / "out.jsonl"
     error = OSError("the pool is closed") if reason is None else OSError(reason, "failed")
 
@@ -36,20 +93,70 @@ def test_only_errors_of_the_disk_name_the_file(tmp_path: Path, reason: int | Non
 
     with pytest.raises(OSError, match=r"failed|closed") as caught:
         write()
-    assert caught.value.filename == (str(path) if named else None)
+    assert caught.value.filename == (str(path) if is_named else None)
     assert path.read_text(encoding="utf-8") == "one\n"
 
 
-def interrupted(path: Path) -> None:
-    with atomic_write(path) as place:
-        place.write_text("half", encoding="utf-8")
-        raise KeyboardInterrupt
+# Lines of canonical JSON
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+RECORDS = st.dictionaries(texts(max_size=3), VALUES, max_size=4)
 
 
-def test_a_file_is_written_in_one_move(tmp_path: Path) -> None:
-    path = tmp_path / "a.html"
-    write_text(path, "é")
-    with pytest.raises(KeyboardInterrupt):
-        interrupted(path)
-    assert path.read_bytes() == "é".encode()
-    assert list(tmp_path.iterdir()) == [path]
+def test_there_is_one_way_to_write_a_value() -> None:
+    value = {"b": [1, -2], "a": 'é"\\/\x7f\n\t\x00', "Z": "😀\ud800", "": {}}
+    expected = rb'{"":{},"Z":"\ud83d\ude00\ud800","a":"\u00e9\"\\/\u007f\n\t\u0000","b":[1,-2]}'
+    assert canonical_json(value) == expected
+    assert canonical_sha256(value) == hashlib.sha256(expected).hexdigest()
+
+
+def test_a_line_is_its_record_with_two_digests() -> None:
+    line, digest = hashed_line({"b": 1, "a": "x"}, FIRST_DIGEST)
+    assert digest == hashlib.sha256(b'{"a":"x","b":1,"previous_sha256":"%s"}' % (b"0" * 64)).hexdigest()
+    assert line == b'{"a":"x","b":1,"previous_sha256":"%s","sha256":"%s"}\n' % (b"0" * 64, digest.encode())
+
+
+@given(RECORDS)
+def test_a_line_is_read_back(record: dict[str, Any]) -> None:
+    line, digest = hashed_line(record, FIRST_DIGEST)
+    assert line.isascii()
+    bound = {**record, "previous_sha256": FIRST_DIGEST, "sha256": digest}
+    assert parse_hashed_line(line) == json.loads(canonical_json(bound))
+
+
+@given(RECORDS, st.data())
+def test_a_changed_byte_is_found(record: dict[str, Any], data: st.DataObject) -> None:
+    line, _ = hashed_line(record, FIRST_DIGEST)
+    with pytest.raises(RecordError):
+        parse_hashed_line(data.draw(changed(line)))
+
+
+LINE, DIGEST = hashed_line({"a": "x", "n": 1}, FIRST_DIGEST)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (LINE[:-1], "cut short"),
+        (LINE[:-1] + b"\r\n", "CR LF"),
+        (b"a film\n", "not JSON"),
+        (b"\n", "not JSON"),
+        (b"[" * 100_000 + b"\n", "not JSON"),
+        ('"é"\n'.encode(), "not JSON"),
+        (b"[1]\n", "not an object"),
+        (b'{"a":"x"}\n', "not an object with sha256"),
+        (LINE.replace(b",", b", "), "other spaces"),
+        (LINE.replace(b'"x"', b'"\\u0078"'), "other spaces, escapes"),
+        (LINE.replace(b'"a":"x"', b'"a":"y","a":"x"'), "key order"),
+        (LINE.replace(b":1", b":NaN"), "it is JSON, but"),
+        (LINE.replace(b'"x"', b'"y"'), "does not match its content"),
+        (LINE.replace(DIGEST.encode(), DIGEST.upper().encode()), "does not match its content"),
+    ],
+)
+def test_a_line_that_was_changed_is_refused(line: bytes, reason: str) -> None:
+    with pytest.raises(RecordError, match=reason):
+        parse_hashed_line(line)

@@ -27,7 +27,7 @@ from fresh.persistence import read_files
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
 from fresh.study.annotators import add_annotators
-from fresh.study.overview import records
+from fresh.study.overview import read_answers
 from fresh.study.store import create_study, open_study
 from studies import plan
 from visitors import Person, server_of
@@ -156,7 +156,7 @@ def test_study_servers_killed_at_random_lose_no_answer(tmp_path: Path) -> None:
             for person in people:
                 person.join()
         with closing(open_study(place)) as store:
-            saved = [(one["annotator"], one["document"]) for one in records(store)]
+            saved = [(one["annotator"], one["document"]) for one in read_answers(store)]
         assert told <= set(saved)
         assert len({document for _, document in saved}) == len(saved)
         return saved

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,73 +18,112 @@ import small
 from fresh.attribution.support_model import SupportModel
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Explanation, Mask
-from fresh.errors import ModelError
-from fresh.nn.encoder import digest_of
-from fresh.persistence import _manifest_digest
+from fresh.errors import ModelError, OutputError
 from fresh.predictor import Predictor
-from fresh.rationalizer import Rationalizer
+from fresh.rationalizer import Rationalizer, find_model
 from fresh.reporting.report import Report, Row
 from fresh.selection.discretizers import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK, TopK
-from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor
+from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor
 from shared_model_folder import LongWords
 
 TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "it plays in great sea film bad"]
 
 
-@pytest.fixture(scope="module")
-def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
-    return small.rationalizer(support, predictor, TopK(0.2))
-
-
-@pytest.fixture
-def folder(model: Rationalizer, tmp_path: Path) -> Path:
-    model.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
-
-
 def assert_equal(some: Sequence[Explanation], others: Sequence[Explanation]) -> None:
     """The same to the last bit."""
     for one, other in zip(some, others, strict=True):
-        assert one.prediction == other.prediction
-        assert one.mask == other.mask
-        assert one.saliency is not None
-        assert other.saliency is not None
-        assert one.saliency.scores.tolist() == other.saliency.scores.tolist()
-        assert one.saliency.target == other.saliency.target
+        assert (one.prediction, one.mask) == (other.prediction, other.mask)
+        assert (one.saliency is None) == (other.saliency is None)
+        if one.saliency and other.saliency:
+            assert one.saliency.scores.tolist() == other.saliency.scores.tolist()
+            assert one.saliency.target == other.saliency.target
 
 
-def test_a_loaded_model_explains_as_before_to_the_bit(model: Rationalizer, folder: Path) -> None:
-    loaded = Rationalizer.from_pretrained(folder, device="cpu")
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """All that a folder holds, hidden files too."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# Saved and loaded
+
+
+def test_a_loaded_model_is_the_same_to_the_bit(rationalizer: Rationalizer, model_folder: Path, tmp_path: Path) -> None:
+    loaded = Rationalizer.from_pretrained(model_folder, device="cpu")
+    assert_equal(rationalizer.explain(TEXTS), loaded.explain(TEXTS))
+    assert (loaded.labels, loaded.settings) == (rationalizer.labels, {"ratio": 0.2})
+    loaded.save_pretrained(tmp_path / "again")
+    assert small.digests(tmp_path / "again") == small.digests(model_folder)
+
+
+def learned(budget: GlobalTopK | GlobalContiguous, support: SupportModel, predictor: Predictor) -> Extractor:
+    extractor = small.rationalizer(support, predictor, budget).extractor
+    assert isinstance(extractor, SaliencyExtractor)
+    return replace(extractor, discretizer=budget.learn(extractor.score(list(map(Document.from_text, TEXTS)))))
+
+
+def human_rationales() -> HumanRationales:
+    documents = [Document.from_text(text) for text in TEXTS]
+    return HumanRationales.of(Example(item, "pos", Mask.from_spans([(1, 3)], len(item.words))) for item in documents)
+
+
+@pytest.mark.parametrize("name", ["global_top_k", "global_contiguous", "full_text", "human"])
+def test_every_extractor_survives(name: str, support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
+    extractor: Extractor = {
+        "global_top_k": lambda: learned(GlobalTopK(0.3), support, predictor),
+        "global_contiguous": lambda: learned(GlobalContiguous(0.3), support, predictor),
+        "full_text": FullText,
+        "human": human_rationales,
+    }[name]()
+    model = Rationalizer(extractor, predictor)
+    model.save_pretrained(tmp_path / "model")
+    loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
     assert_equal(model.explain(TEXTS), loaded.explain(TEXTS))
-    assert loaded.labels == model.labels
-    assert loaded.settings == {"ratio": 0.2}
+    assert type(loaded.extractor) is type(extractor)
+    assert (tmp_path / "model/extractor").exists() == (name != "full_text")
+    if isinstance(extractor, SaliencyExtractor) and isinstance(loaded.extractor, SaliencyExtractor):
+        assert isinstance(loaded.extractor.discretizer, LearnedTopK | LearnedContiguous)
+        assert loaded.extractor.discretizer == extractor.discretizer
+    else:
+        assert loaded.extractor == extractor
 
 
-def test_saving_a_loaded_model_changes_nothing(folder: Path, tmp_path: Path) -> None:
-    Rationalizer.from_pretrained(folder).save_pretrained(tmp_path / "again")
-    assert small.digests(tmp_path / "again") == small.digests(folder)
+def test_a_scorer_of_ones_own_is_given_again(support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
+    model = Rationalizer(SaliencyExtractor(LongWords(support), TopK(0.3), support), predictor)
+    model.save_pretrained(tmp_path / "own")
+    loaded = Rationalizer.from_pretrained(tmp_path / "own", scorer=LongWords)
+    assert_equal(model.explain(TEXTS), loaded.explain(TEXTS))
+    with pytest.raises(ModelError, match=r"own was trained with a custom scorer, .*\.LongWords, .*scorer=\.\.\."):
+        Rationalizer.from_pretrained(tmp_path / "own")
 
 
-def test_nothing_but_text_and_safetensors_is_written(folder: Path) -> None:
-    files = [path for path in folder.rglob("*") if path.is_file()]
+def test_an_unknown_extractor_is_not_saved(predictor: Predictor, tmp_path: Path) -> None:
+    class Nothing:
+        def extract(self, documents: Sequence[Document]) -> list[Mask]:
+            return [Mask.full(len(document.words)) for document in documents]
+
+    with pytest.raises(ModelError, match=r"Nothing cannot be saved.*SaliencyExtractor, HumanRationales, FullText"):
+        Rationalizer(Nothing(), predictor).save_pretrained(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_text_and_safetensors_are_written_and_no_path_of_this_machine(
+    model_folder: Path, encoders: dict[str, Path]
+) -> None:
+    files = [path for path in model_folder.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} <= {".json", ".txt", ".md", ".safetensors"}
-    listed = {"config.json", "README.md", *small.digests(folder)}
-    assert {path.relative_to(folder).as_posix() for path in files} == listed
-
-
-def test_no_path_of_this_machine_is_written(folder: Path, encoders: dict[str, Path]) -> None:
-    for path in folder.rglob("*"):
-        if path.is_file() and path.suffix != ".safetensors":
+    listed = {"config.json", "README.md", *small.digests(model_folder)}
+    assert {path.relative_to(model_folder).as_posix() for path in files} == listed
+    for path in files:
+        if path.suffix != ".safetensors":
             text = path.read_text(encoding="utf-8")
-            assert str(encoders["bert"].parent) not in text
-            assert str(folder.parent) not in text
-            assert str(Path.home()) + "/" not in text
+            for place in (encoders["bert"].parent, model_folder.parent, Path.home()):
+                assert f"{place}/" not in text
 
 
-def test_a_model_loads_offline_from_elsewhere(model: Rationalizer, folder: Path, tmp_path: Path) -> None:
+def test_a_model_loads_offline_from_elsewhere(rationalizer: Rationalizer, model_folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "elsewhere"
     place.mkdir()
-    shutil.move(folder, place / "copy")
+    shutil.move(model_folder, place / "copy")
     code = (
         "import json, fresh\n"
         "model = fresh.Rationalizer.from_pretrained('copy', device='cpu')\n"
@@ -93,7 +133,10 @@ def test_a_model_loads_offline_from_elsewhere(model: Rationalizer, folder: Path,
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=place, env=environment, capture_output=True, text=True, check=True
     )
-    assert json.loads(done.stdout) == [dict(item.prediction.probabilities) for item in model.explain(TEXTS)]
+    assert json.loads(done.stdout) == [dict(item.prediction.probabilities) for item in rationalizer.explain(TEXTS)]
+
+
+# On the hub
 
 
 class Recorder:
@@ -114,51 +157,169 @@ class Recorder:
         return f"https://hub/{repo_id}"
 
 
-def test_what_is_pushed_can_be_loaded(model: Rationalizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where models are uploaded to."""
     monkeypatch.setattr(huggingface_hub.hub_mixin, "HfApi", Recorder)
-    monkeypatch.setattr(Recorder, "place", tmp_path, raising=False)
-    assert model.push_to_hub("you/my-model", private=True) == "https://hub/you/my-model"
+    monkeypatch.setattr(Recorder, "place", tmp_path / "hub", raising=False)
+    return tmp_path / "hub"
+
+
+def test_what_is_pushed_can_be_loaded(rationalizer: Rationalizer, hub: Path) -> None:
+    assert rationalizer.push_to_hub("you/my-model", private=True) == "https://hub/you/my-model"
     assert Recorder.asked["private"] is True
-    assert_equal(model.explain(TEXTS), Rationalizer.from_pretrained(tmp_path / "you/my-model").explain(TEXTS))
-    card = (tmp_path / "you/my-model/README.md").read_text(encoding="utf-8")
+    assert_equal(rationalizer.explain(TEXTS), Rationalizer.from_pretrained(hub / "you/my-model").explain(TEXTS))
+    card = (hub / "you/my-model/README.md").read_text(encoding="utf-8")
     assert 'Rationalizer.from_pretrained("you/my-model")' in card
 
 
-def test_which_texts_were_trained_with_stays_at_home(
-    model: Rationalizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(huggingface_hub.hub_mixin, "HfApi", Recorder)
-    monkeypatch.setattr(Recorder, "place", tmp_path, raising=False)
-    knowing = replace(model, fingerprints=TrainingFingerprints.from_documents(map(Document.from_text, TEXTS)))
-    knowing.save_pretrained(tmp_path / "saved")
-    knowing.push_to_hub("you/my-model")
+def test_fingerprints_are_not_pushed(rationalizer: Rationalizer, hub: Path, tmp_path: Path) -> None:
+    fingerprints = TrainingFingerprints.from_documents(map(Document.from_text, TEXTS))
+    model = replace(rationalizer, fingerprints=fingerprints)
+    model.save_pretrained(tmp_path / "saved")
+    model.push_to_hub("you/my-model")
     assert (tmp_path / "saved/trained_on.bin").stat().st_size == 8 * len(TEXTS)
-    assert not (tmp_path / "you/my-model/trained_on.bin").exists()
-    assert Rationalizer.from_pretrained(tmp_path / "you/my-model").fingerprints is None
+    assert Rationalizer.from_pretrained(tmp_path / "saved").fingerprints is not None
+    assert not (hub / "you/my-model/trained_on.bin").exists()
+    assert Rationalizer.from_pretrained(hub / "you/my-model").fingerprints is None
 
 
-def test_a_model_is_fetched_from_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_fetched_from_the_hub(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
 
     def fetch(name: str, **options: Any) -> str:
         asked.update(options, name=name)
-        return str(folder)
+        return str(model_folder)
 
     monkeypatch.setattr(fresh.rationalizer, "snapshot_download", fetch)
     assert Rationalizer.from_pretrained("you/my-model", revision="v1").labels == ("neg", "pos")
     assert asked == {"name": "you/my-model", "revision": "v1"}
 
 
-def test_a_misspelt_option_of_saving_is_refused(model: Rationalizer, tmp_path: Path) -> None:
+# Finding a model
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place with some models, and no hub."""
+
+    def ask(*given: Any, **hub: Any) -> str:
+        raise AssertionError(f"the hub was asked for {given}")
+
+    monkeypatch.setattr(fresh.rationalizer, "snapshot_download", ask)
+    monkeypatch.chdir(tmp_path)
+    for name in ("models/film-model", "models/film-model-2", "models/zebra"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "config.json").write_text(json.dumps({"library": "fresh"}), encoding="utf-8")
+    (tmp_path / "models/film-notes").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("models/film-modle", "Similar names: film-model, film-model-2. Give"),
+        ("./models/qqqq", "Similar names: film-model, film-model-2, zebra. Give"),
+        ("{here}/models/film-modle", "Similar names: film-model, film-model-2. Give"),
+        ("./other/deep/model", "Of its path, only {here} exists"),
+        ("my-model", "There is no saved model in {here}"),
+        *((name, "") for name in ("./none", "../none", "~/none", "/none", "a/b/c", "a b/c", ".you/none")),
+    ],
+)
+def test_only_owner_and_name_are_asked_of_the_hub(name: str, hint: str, here: Path) -> None:
+    name, hint = name.format(here=here), hint.format(here=here)
+    with pytest.raises(ModelError, match=rf"^There is no folder {re.escape(name)}\. .*{re.escape(hint)}"):
+        find_model(name, {})
+
+
+def test_a_name_is_asked_of_the_hub(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        fresh.rationalizer, "snapshot_download", lambda name, **_hub: str(here / name.replace("/", "-"))
+    )
+    assert find_model("you/my-model.v2", {}) == here / "you-my-model.v2"
+
+
+def test_a_name_is_not_found_offline() -> None:
+    with pytest.raises(ModelError, match=r"no folder you/none, and the model hub did not provide it: .") as caught:
+        Rationalizer.from_pretrained("you/none")
+    assert "\n" not in str(caught.value)
+
+
+# Where a model is written
+
+
+def test_a_model_is_replaced_only_when_asked(
+    rationalizer: Rationalizer, model_folder: Path, predictor: Predictor
+) -> None:
+    before = snapshot(model_folder)
+    with pytest.raises(OutputError, match=r"already holds a model.*overwrite=True"):
+        rationalizer.save_pretrained(model_folder)
+    assert snapshot(model_folder) == before
+    Rationalizer(rationalizer.extractor, predictor, {"ratio": 0.9}).save_pretrained(model_folder, overwrite=True)
+    assert Rationalizer.from_pretrained(model_folder).settings == {"ratio": 0.9}
+    assert [path.name for path in model_folder.parent.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_other_files_are_never_touched(rationalizer: Rationalizer, tmp_path: Path, overwrite: bool) -> None:
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    for target, reason in ((tmp_path, "holds other files"), (tmp_path / "notes.txt", "is a file")):
+        with pytest.raises(OutputError, match=f"^{re.escape(str(target))} {reason}"):
+            rationalizer.save_pretrained(target, overwrite=overwrite)
+    assert snapshot(tmp_path) == {"notes.txt": b"mine"}
+
+
+def test_an_empty_folder_may_become_a_model(rationalizer: Rationalizer, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    rationalizer.save_pretrained(tmp_path / "model")
+    assert Rationalizer.from_pretrained(tmp_path / "model").labels == rationalizer.labels
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+def test_a_failure_while_writing_leaves_the_old_model(
+    rationalizer: Rationalizer, model_folder: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fail(*_arguments: object, **_settings: object) -> None:
+        raise error
+
+    before = snapshot(model_folder.parent)
+    monkeypatch.setattr(fresh.rationalizer, "card_text", fail)
+    with pytest.raises(type(error)):
+        rationalizer.save_pretrained(model_folder, overwrite=True)
+    assert snapshot(model_folder.parent) == before
+
+
+def test_a_failure_of_the_last_move_brings_the_old_model_back(
+    rationalizer: Rationalizer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move = Path.rename
+
+    def fail_for_new(self: Path, target: Path) -> Path:
+        if self.name == "new":
+            raise OSError("no more links")
+        return move(self, target)
+
+    before = snapshot(model_folder.parent)
+    monkeypatch.setattr(Path, "rename", fail_for_new)
+    with pytest.raises(OSError, match="no more links"):
+        rationalizer.save_pretrained(model_folder, overwrite=True)
+    assert snapshot(model_folder.parent) == before
+
+
+def test_a_misspelt_option_of_saving_is_refused(rationalizer: Rationalizer, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="overwrit"):
-        model.save_pretrained(tmp_path / "model", overwrit=True)  # type: ignore[call-arg]
+        rationalizer.save_pretrained(tmp_path / "model", overwrit=True)  # type: ignore[call-arg]
 
 
-def test_the_card_says_what_a_reader_must_know(support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
-    pair = small.rationalizer(support, predictor, TopK(0.2))
+# The card
+
+
+def test_the_card_says_what_a_reader_must_know(rationalizer: Rationalizer, tmp_path: Path) -> None:
     report = Report(32, (Row("FRESH (occlusion)", 0.91, 0.92, 0.213),))
     settings = {"ratio": 0.2, "train": {"epochs": 8}}
-    Rationalizer(pair.extractor, predictor, settings, True, report).save_pretrained(tmp_path / "reviews")
+    Rationalizer(rationalizer.extractor, rationalizer.predictor, settings, True, report).save_pretrained(
+        tmp_path / "reviews"
+    )
     card = ModelCard.load(tmp_path / "reviews" / "README.md")
     assert card.data.library_name == "fresh"
     assert card.data.license is None  # that of a model is for those to say whose texts it learnt from
@@ -177,94 +338,16 @@ def test_the_card_says_what_a_reader_must_know(support: SupportModel, predictor:
     assert said in " ".join(card.text.split())
 
 
-def test_a_card_without_figures_says_so(folder: Path) -> None:
-    text = " ".join((folder / "README.md").read_text(encoding="utf-8").split())
+def test_a_card_without_figures_says_so(model_folder: Path) -> None:
+    text = " ".join((model_folder / "README.md").read_text(encoding="utf-8").split())
     assert "Nothing was measured when the model was saved." in text
     assert "Given the words shown, nothing else can change the answer." in text
 
 
-def test_a_scorer_of_ones_own_is_given_again(support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
-    model = Rationalizer(SaliencyExtractor(LongWords(support), TopK(0.3), support), predictor)
-    model.save_pretrained(tmp_path / "own")
-    loaded = Rationalizer.from_pretrained(tmp_path / "own", scorer=LongWords)
-    assert_equal(model.explain(TEXTS), loaded.explain(TEXTS))
-    with pytest.raises(ModelError) as caught:
-        Rationalizer.from_pretrained(tmp_path / "own")
-    assert str(caught.value) == (
-        f"{tmp_path / 'own'} was trained with a custom scorer, shared_model_folder.LongWords, which is not saved "
-        "with the model. Pass it: Rationalizer.from_pretrained(folder, scorer=...)."
-    )
-
-
-@pytest.mark.parametrize(
-    ("budget", "kind"), [(GlobalTopK(0.3), LearnedTopK), (GlobalContiguous(0.3), LearnedContiguous)]
-)
-def test_a_learned_cutoff_survives(
-    budget: GlobalTopK, kind: type, support: SupportModel, predictor: Predictor, tmp_path: Path
-) -> None:
-    documents = [Document.from_text(text) for text in TEXTS]
-    learned = budget.learn(small.rationalizer(support, predictor, budget).extractor.score(documents))  # type: ignore[attr-defined]
-    model = small.rationalizer(support, predictor, learned)
-    model.save_pretrained(tmp_path / "model")
-    loaded = Rationalizer.from_pretrained(tmp_path / "model")
-    assert isinstance(loaded.extractor, SaliencyExtractor)
-    assert isinstance(loaded.extractor.discretizer, kind)
-    assert loaded.extractor.discretizer == learned
-    assert_equal(model.explain(TEXTS), loaded.explain(TEXTS))
-
-
-def test_a_model_that_keeps_all_survives(predictor: Predictor, tmp_path: Path) -> None:
-    Rationalizer(FullText(), predictor).save_pretrained(tmp_path / "model")
-    loaded = Rationalizer.from_pretrained(tmp_path / "model")
-    assert loaded.extractor == FullText()
-    assert not (tmp_path / "model/extractor").exists()
-
-
-def test_a_model_of_human_rationales_survives(predictor: Predictor, tmp_path: Path) -> None:
-    documents = [Document.from_text(text) for text in TEXTS]
-    masks = [Mask.from_spans([(1, 3)], len(item.words)) for item in documents]
-    examples = [Example(item, "pos", mask) for item, mask in zip(documents, masks, strict=True)]
-    model = Rationalizer(HumanRationales.of(examples), predictor)
-    model.save_pretrained(tmp_path / "model")
-    loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
-    assert loaded.extractor == model.extractor
-    explained = loaded.explain(TEXTS)
-    assert [item.mask for item in explained] == masks
-    assert [item.prediction for item in explained] == [item.prediction for item in model.explain(TEXTS)]
-    assert "extractor/rationales.json" in small.digests(tmp_path / "model")
-
-
-@pytest.mark.parametrize("marks", [[], {"a": 3}, {"a": [[1]]}, {"a": [["x", "y"]]}, {"a": [[0.5, 1]]}])
-def test_human_rationales_of_another_shape_are_told(predictor: Predictor, tmp_path: Path, marks: object) -> None:
-    Rationalizer(HumanRationales({}), predictor).save_pretrained(tmp_path / "model")
-    path = tmp_path / "model/extractor/rationales.json"
-    path.write_text(json.dumps(marks), encoding="utf-8")
-    manifest = json.loads((tmp_path / "model/config.json").read_text(encoding="utf-8"))
-    manifest["files"]["extractor/rationales.json"] = digest_of(path)
-    manifest["sha256"] = _manifest_digest(manifest)
-    (tmp_path / "model/config.json").write_text(json.dumps(manifest), encoding="utf-8")
-    with pytest.raises(ModelError, match="is damaged: it cannot be loaded"):
-        Rationalizer.from_pretrained(tmp_path / "model")
-
-
-def test_what_should_be_known_of_the_figures_survives(
-    support: SupportModel, predictor: Predictor, tmp_path: Path
-) -> None:
-    pair = small.rationalizer(support, predictor, TopK(0.2))
+def test_what_was_measured_survives(rationalizer: Rationalizer, tmp_path: Path) -> None:
     report = Report(32, (Row("Lei et al.", 0.91, 0.92, 0.213),), 0.25, ("The gate has collapsed.",))
-    Rationalizer(pair.extractor, predictor, {}, False, report).save_pretrained(tmp_path / "model")
+    replace(rationalizer, settings={}, report=report).save_pretrained(tmp_path / "model")
     assert Rationalizer.from_pretrained(tmp_path / "model").report == report
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8").splitlines()
     assert "Truncation left 25.0% of the words unread." in card
     assert "The gate has collapsed." in card
-
-
-def test_an_unknown_extractor_is_not_saved(predictor: Predictor, tmp_path: Path) -> None:
-    class Nothing:
-        def extract(self, documents: Sequence[Document]) -> list[Mask]:
-            return [Mask.full(len(document.words)) for document in documents]
-
-    expected = r"^Nothing cannot be saved\. There are: SaliencyExtractor, HumanRationales, FullText\.$"
-    with pytest.raises(ModelError, match=expected):
-        Rationalizer(Nothing(), predictor).save_pretrained(tmp_path / "model")
-    assert not list(tmp_path.iterdir())

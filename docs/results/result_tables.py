@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fresh.experiments.results import MAIN, Result, each_once, grouped, read_results, values_of
 from fresh.experiments.significance import Question, signed, welch_table
 from fresh.experiments.store import RunStore
-from fresh.metrics.estimate import short
+from fresh.metrics.bootstrap import short
 
 PAPER: dict[str, Any] = json.loads(Path(__file__).with_name("paper.json").read_text(encoding="utf-8"))
 CORPORA = {"sst": "SST", "agnews": "AG News", "evinf": "Evidence Inference", "movies": "Movies", "multirc": "MultiRC"}

@@ -47,5 +47,21 @@ class StudyError(FreshError, ValueError):
     """A request that a study cannot fulfil."""
 
 
+class InactiveAnnotatorError(StudyError):
+    """A request of an annotator who has left the study or was excluded."""
+
+
+class StudyPausedError(StudyError):
+    """A request for an item while the study is paused."""
+
+
+class NotAssignedError(StudyError):
+    """An answer to an item that is not assigned to the annotator."""
+
+
+class RepeatedRequestError(StudyError):
+    """A request that must take effect only once, and did so before."""
+
+
 class MissingExtraError(FreshError, ImportError):
     """A feature needs a package that is not installed."""

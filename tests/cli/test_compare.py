@@ -223,7 +223,7 @@ def test_single_models_and_groups_are_not_mixed(refused: Callable[..., None], ru
 
 
 def test_a_corpus_needs_its_folder_and_its_name(refused: Callable[..., None]) -> None:
-    refused("sst is the name of a corpus. Say where its files are: --data-dir FOLDER.", "a", "b", data="sst")
+    refused("sst is the name of a corpus. Give the folder of its files: --data-dir FOLDER.", "a", "b", data="sst")
     refused("sts is not a corpus. Did you mean sst?", "a", "b", "--data-dir", ".", data="sts")
 
 

@@ -10,7 +10,7 @@ import fresh.cli.demo_run
 import small
 from fresh.data.splits import Splits
 from fresh.document import Example
-from fresh.metrics.estimate import short
+from fresh.metrics.bootstrap import short
 from fresh.pipeline import train
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer

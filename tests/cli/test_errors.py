@@ -128,7 +128,7 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
         ["--epochs=many", "--long=cut", "--dropout=3", "--ratio=2"],
         "--epochs must be a whole number, got 'many'.\n"
         "--long must be 'stagger' or 'chunk' or 'truncate', got 'cut'.\n"
-        "--dropout must be at least 0 and below 1, got 3.0.\n"
+        "--dropout must be in [0, 1), got 3.0.\n"
         "--ratio must be in (0, 1], got 2.0.",
     ),
 }
@@ -153,7 +153,7 @@ def test_a_settings_file_with_mistakes(refused: Callable[..., None], tmp_path: P
 
 def test_an_unknown_corpus(refused: Callable[..., None]) -> None:
     refused("movie is not a corpus. Did you mean movies?", "--data-dir=.", data="movie")
-    refused("sst is the name of a corpus. Say where its files are: --data-dir FOLDER.", data="sst")
+    refused("sst is the name of a corpus. Give the folder of its files: --data-dir FOLDER.", data="sst")
 
 
 def test_an_unknown_encoder(refused: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

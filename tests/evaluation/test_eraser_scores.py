@@ -20,8 +20,8 @@ from fresh.data.splits import DataConfig, load_splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.evaluation.eraser import write_results
 from fresh.metrics.classification import accuracy
-from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, _faithfulness, aopc
-from fresh.metrics.plausibility import Agreement, _Score, compare
+from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, aopc, measure_faithfulness
+from fresh.metrics.plausibility import Agreement, Score, measure_agreement
 from fresh.rationale import Prediction
 from fresh.selection.discretizers import Contiguous, TopK
 
@@ -44,15 +44,15 @@ def check_figures(ours: Agreement, theirs: dict[str, Any]) -> None:
         assert row_of(macro) == pytest.approx(theirs[name]["macro"], abs=1e-9)
         assert row_of(micro) == pytest.approx(theirs[name]["micro"], abs=1e-9)
     if "auprc" not in theirs:
-        assert (ours.auprc, ours.tally.auprc) == (None, None)
+        assert (ours.auprc, ours.counts.auprc) == (None, None)
         return
-    assert ours.tally.auprc is not None
-    assert ours.tally.auprc.tolist() == pytest.approx(theirs["auprc"], abs=1e-9, nan_ok=True)
+    assert ours.counts.auprc is not None
+    assert ours.counts.auprc.tolist() == pytest.approx(theirs["auprc"], abs=1e-9, nan_ok=True)
     known = [area for area in theirs["auprc"] if not math.isnan(area)]
     assert ours.auprc == (pytest.approx(sum(known) / len(known), abs=1e-9) if known else None)
 
 
-def row_of(score: _Score) -> list[float]:
+def row_of(score: Score) -> list[float]:
     return [score.precision, score.recall, score.f1]
 
 
@@ -98,12 +98,12 @@ def test_published_corpora_get_the_same_figures(corpus: Path, tmp_path: Path) ->
     by_ratio = {ratio: read_all(str(ratio), explanations, labels) for ratio in AOPC_RATIOS}
     write_results(tmp_path / "results.jsonl", explanations, readings, by_ratio)
     theirs = score_files(corpus, "test", tmp_path / "results.jsonl")
-    check_figures(compare(test, explanations), theirs)
+    check_figures(measure_agreement(test, explanations), theirs)
     assert 0 < theirs["iou"]["macro"][2] < theirs["token"]["macro"][2] < 1
     answers = [explanation.prediction.label for explanation in explanations]
     assert accuracy([example.label for example in test], answers) == pytest.approx(theirs["accuracy"])
     for name in FAITHFUL:
-        assert getattr(_faithfulness(readings), name).tolist() == pytest.approx(theirs[name], abs=1e-9)
+        assert getattr(measure_faithfulness(readings), name).tolist() == pytest.approx(theirs[name], abs=1e-9)
         each = [sum(drops) / len(drops) for drops in theirs[f"{name}_aopc"]]
         assert getattr(aopc(by_ratio).overall, name).tolist() == pytest.approx(each, abs=1e-9)
 
@@ -164,5 +164,6 @@ def test_small_cases_get_the_same_figures(made: list[Case], soft: bool, least: f
         ]
         write_results(folder / "results.jsonl", explanations)
         check_figures(
-            compare(examples, explanations, least), score_files(folder, "test", folder / "results.jsonl", least)
+            measure_agreement(examples, explanations, least),
+            score_files(folder, "test", folder / "results.jsonl", least),
         )

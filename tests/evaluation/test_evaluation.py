@@ -15,7 +15,7 @@ from fresh.document import Document, Example, Mask
 from fresh.evaluation.baselines import Baselines, random_masks
 from fresh.evaluation.evaluation import evaluate
 from fresh.evaluation.warnings import drop_too_long
-from fresh.metrics.bootstrap import accuracy_interval, class_intervals, macro_f1_interval, numbered, ratio_interval
+from fresh.metrics.bootstrap import accuracy_interval, class_intervals, macro_f1_interval, number_labels, ratio_interval
 from fresh.metrics.classification import ClassScore, accuracy, class_scores, macro_f1
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
@@ -51,7 +51,7 @@ def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits
         assert row.accuracy == accuracy(gold, given)
         assert row.macro_f1 == macro_f1(gold, given, LABELS)
         assert [bare(score) for score in row.classes] == class_scores(gold, given, LABELS)
-        numbers = numbered(gold, LABELS), numbered(given, LABELS)
+        numbers = number_labels(gold, LABELS), number_labels(given, LABELS)
         expected = macro_f1_interval(*numbers, 2)
         assert row.macro_f1_between == (expected.low, expected.high)
         assert row.accuracy_between == accuracy_interval(*numbers).bounds
@@ -186,7 +186,7 @@ def test_documents_that_share_a_text_are_drawn_with_it(predictor: Predictor) -> 
     more = [Example(Document.from_text("a bad film", id=str(number)), "pos") for number in range(4)]
     report = evaluate(model, [*once, *more]).report
     assert report.notes[:1] == ("7 documents share 3 texts. Intervals resample whole texts.",)
-    answers = numbered([item.prediction.label for item in model.explain([item.document for item in once])], LABELS)
+    answers = number_labels([item.prediction.label for item in model.explain([item.document for item in once])], LABELS)
     given, gold = answers[[0, 1, 2, 1, 1, 1, 1]], [0, 0, 0, 1, 1, 1, 1]
     expected = macro_f1_interval(gold, given, 2, texts=[0, 1, 2, 1, 1, 1, 1])
     assert report.rows[0].macro_f1_between == (expected.low, expected.high)

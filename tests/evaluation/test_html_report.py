@@ -15,7 +15,7 @@ from fresh.evaluation.html_report import (
     report_path,
     report_view,
 )
-from fresh.metrics.estimate import Estimate
+from fresh.metrics.bootstrap import Estimate
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.html import render

@@ -17,10 +17,10 @@ from fresh.evaluation.measures import (
     compute_measures,
     read_at_lengths,
 )
-from fresh.metrics.classification import _brier_score, calibration, confusion, macro_f1
-from fresh.metrics.estimate import Interval
+from fresh.metrics.bootstrap import Interval
+from fresh.metrics.classification import brier_scores, calibration, confusion_matrix, macro_f1
 from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, aopc, drops
-from fresh.metrics.plausibility import compare
+from fresh.metrics.plausibility import measure_agreement
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
@@ -48,20 +48,20 @@ def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Spli
         read_at_lengths(model, explained, whole(explained)),
     )
     assert found.labels == LABELS
-    assert np.array_equal(found.confusion, confusion(gold, [answer.label for answer in answers], LABELS))
+    assert np.array_equal(found.confusion, confusion_matrix(gold, [answer.label for answer in answers], LABELS))
     assert [replace(one, accuracy_between=None) for one in found.bins] == list(calibration(gold, answers).bins)
     assert [one.accuracy_between is None for one in found.bins] == [one.count == 0 for one in found.bins]
     assert {measure.name: measure.figure.value for measure in found.calibration} == {
         "expected calibration error": pytest.approx(calibration(gold, answers).error),
-        "Brier score": pytest.approx(_brier_score(gold, answers)),
+        "Brier score": pytest.approx(brier_scores(gold, answers).mean()),
     }
     by_ratio = {ratio: read_at(model, explained, ratio) for ratio in AOPC_RATIOS}
     overall = aopc(by_ratio).overall
     assert {measure.name: measure.figure.value for measure in found.faithfulness} == {
         "from full text to rationale (two networks)": pytest.approx(drops(full, answers).mean()),
         "comprehensiveness (same predictor)": pytest.approx(drops(answers, dropped).mean()),
-        "sufficiency, AOPC": pytest.approx(overall.mean_sufficiency),
-        "comprehensiveness, AOPC (same predictor)": pytest.approx(overall.mean_comprehensiveness),
+        "sufficiency, AOPC": pytest.approx(overall.sufficiency.mean()),
+        "comprehensiveness, AOPC (same predictor)": pytest.approx(overall.comprehensiveness.mean()),
     }
     scores = [macro_f1(gold, [item.label for item in read.rationales], LABELS) for read in by_ratio.values()]
     assert [score.ratio for score in found.lengths] == list(AOPC_RATIOS)
@@ -81,7 +81,7 @@ def test_agreement_is_measured_where_people_marked_words(model: Rationalizer, to
     examples = [*toy.test[:6], *(Example(item.document, item.label) for item in toy.test[6:])]
     explained = model.explain([item.document for item in examples])
     found = compute_measures(model, examples, explained)
-    expected = compare(toy.test[:6], explained[:6])
+    expected = measure_agreement(toy.test[:6], explained[:6])
     assert found.n_marked == 6
     assert [measure.name for measure in found.agreement] == list(AGREEMENT_MEASURES)
     assert [measure.figure.value for measure in found.agreement] == pytest.approx(

@@ -107,7 +107,7 @@ def test_a_pair_without_chance_is_named_and_left_out_of_the_correction() -> None
     assert table.sheet().rows[4][-4:] == ("–", "–", "–", "–")
     assert table.sheet().notes[2] == (
         "sst, random, global_top_k − top_k: no test, since there are 1 and 1 seeds, "
-        "and one seed does not show how much chance does. Train two."
+        "and the test needs two of each. Train with more seeds."
     )
 
 

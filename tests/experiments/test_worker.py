@@ -219,11 +219,11 @@ def test_only_what_is_made_of_whole_documents_is_kept_for_other_tasks(
     worker = Worker(RunStore(tmp_path / "runs"), None)
     assert worker.perform(support).status == "done"
     assert worker.feature_store is not None
-    held = set(worker.feature_store[1]._cached)
+    held = set(worker.feature_store[1]._in_memory)
     assert len(held) == 2  # train and dev
     for task in (scores, ours, full):
         assert worker.perform(task).status == "done"
-        assert set(worker.feature_store[1]._cached) == held
+        assert set(worker.feature_store[1]._in_memory) == held
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])

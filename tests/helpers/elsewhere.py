@@ -1,4 +1,4 @@
-"""A study whose items went elsewhere, and what came back."""
+"""A study whose items went to other tools, and what came back."""
 
 import json
 from pathlib import Path
@@ -6,15 +6,16 @@ from typing import Any
 
 from sqlalchemy import select
 
-from fresh.study.answer import Answer
-from fresh.study.importing.apply import _Imported
+from fresh.study.answers import Answer
+from fresh.study.importing import ImportSummary
 from fresh.study.items import make_plan
-from fresh.study.overview import counted
+from fresh.study.overview import read_responses
 from fresh.study.schema import ItemRow
 from fresh.study.store import Store, create_study
 from studies import corpus, load, study, two_ways
 
 SHOWN = {"neg": "Bad & dull", "pos": "Good"}
+FLAT = {"label": "pos", "confidence": "3", "readability": "4"}
 
 
 def asked(folder: Path, shown: dict[str, str] = SHOWN) -> Store:
@@ -25,7 +26,7 @@ def asked(folder: Path, shown: dict[str, str] = SHOWN) -> Store:
 
 def numbers(store: Store) -> list[int]:
     """The real items by their numbers, document by document, as older files have them."""
-    with store.reading() as session:
+    with store.read_session() as session:
         return list(session.scalars(select(ItemRow.id).where(ItemRow.kind == "real").order_by(ItemRow.id)))
 
 
@@ -36,18 +37,19 @@ def items(store: Store) -> list[int]:
 
 def text_of(store: Store, item: int) -> str:
     """What is shown of an item."""
-    with store.reading() as session:
+    with store.read_session() as session:
         return " ".join(session.get_one(ItemRow, item).words)
 
 
 def answers(store: Store) -> list[tuple[int, Answer]]:
     """All answers that count."""
-    return [(one.item, Answer(one.label, one.confidence, one.readability, one.milliseconds)) for one in counted(store)]
+    found = read_responses(store)
+    return [(one.item, Answer(one.label, one.confidence, one.readability, one.milliseconds)) for one in found]
 
 
-def told(done: _Imported) -> tuple[int, int, list[str]]:
-    """New, there already, left out."""
-    return done.n_new, done.n_repeated, done.left_out
+def outcome(done: ImportSummary) -> tuple[int, int, list[str]]:
+    """New, there already, skipped."""
+    return done.n_new, done.n_existing, done.skipped
 
 
 def write(path: Path, value: Any) -> Path:
@@ -55,3 +57,21 @@ def write(path: Path, value: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
     return path
+
+
+def lines(path: Path, *rows: dict[str, Any]) -> Path:
+    """Write rows as JSON lines."""
+    return write(path, "".join(json.dumps(one) + "\n" for one in rows))
+
+
+def annotation(number: int, label: str = "pos", by: Any = 7, **others: Any) -> dict[str, Any]:
+    """An annotation of Label Studio, with choices and a number of stars."""
+    values = {"label": {"choices": [label]}, "confidence": {"choices": ["3"]}, "readability": {"rating": 4}}
+    results = [{"id": "Dx", "from_name": name, "to_name": "text", "value": value} for name, value in values.items()]
+    times = {"created_at": f"2026-03-09T22:{number % 60:02}:08.728353Z", "lead_time": 4.288}
+    return {"id": number, "result": results, "was_cancelled": False, "completed_by": by, **times, **others}
+
+
+def task(item: Any, *annotations: dict[str, Any]) -> dict[str, Any]:
+    """A task of Label Studio."""
+    return {"id": 100, "data": {"item": item, "query": "is it good ?"}, "annotations": list(annotations), "drafts": []}

@@ -12,8 +12,8 @@ import pytest
 
 from fresh.data.corpora import CORPORA
 from fresh.document import Document, Example, Mask
+from fresh.metrics.bootstrap import Estimate, Interval, LengthScore, Measure
 from fresh.metrics.classification import Bin, ClassScore
-from fresh.metrics.estimate import Estimate, Interval, LengthScore, Measure
 from fresh.reporting.html import AgreementRow, DocumentView, Pair, ScoreRow, View
 from fresh.reporting.report import Figures, Verdict
 

@@ -1,6 +1,6 @@
-"""Studies small enough to work out by hand."""
+"""Studies small enough to work out by hand, and people who answer them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,22 @@ from sqlalchemy import select
 from fresh.config import from_mapping
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Mask
+from fresh.study.annotators import get_or_add_annotator, lock_study, record_consent
+from fresh.study.answers import Answer
 from fresh.study.config import Condition, Study, StudyConfig
 from fresh.study.items import Item, Plan, make_plan
 from fresh.study.schema import StudyRow
+from fresh.study.service import Task, next_item, save_answer
 from fresh.study.store import Store
+
+MakeStore = Callable[..., Store]
+YES = Answer("pos", 3, 4, 1500)
+HOURS = 3_600_000
 
 
 @dataclass(frozen=True)
 class First:
-    """Keeps the first words of each document."""
+    """Selects the first words of each document."""
 
     n_kept: int = 2
 
@@ -38,7 +45,7 @@ class FakeModel:
 
 
 def load(folder: str) -> FakeModel:
-    """Load a model that keeps as many words as its name says."""
+    """Load a model that selects as many words as its name says."""
     return FakeModel(First(int(Path(folder).name.removeprefix("model-"))))
 
 
@@ -86,8 +93,43 @@ def text_of(item: Item) -> str:
 
 
 def as_earlier(store: Store) -> Store:
-    """Make of a study one as earlier versions wrote them, in which all read the documents in one order."""
-    with store.writing() as session:
+    """Make of a study one as earlier versions wrote them, in which everybody reads the documents in one order."""
+    with store.write_session() as session:
         row = session.scalars(select(StudyRow)).one()
         row.about = {name: value for name, value in row.about.items() if name != "own_orders"}
-        return Store.of(store.engine, row.about)
+        about = row.about
+    return Store.from_about(store.engine, about)
+
+
+def enroll(store: Store, name: str) -> int:
+    """Add somebody by the name that they have on a crowd platform, or find them."""
+    with store.write_session() as session:
+        lock_study(session)
+        # They have no code, so that none is hashed, which takes a twentieth of a second.
+        return get_or_add_annotator(session, name, lambda: ("00", "00")).id
+
+
+def join(store: Store, *names: str) -> list[int]:
+    """Let people take part, who have agreed."""
+    people = [enroll(store, name) for name in names]
+    for person in people:
+        record_consent(store, person)
+    return people
+
+
+def get_item(store: Store, person: int) -> Task:
+    """Get the next item, of which there must be one."""
+    task = next_item(store, person)
+    assert task is not None
+    return task
+
+
+def work(store: Store, person: int, most: int = 1000, answer: Answer = YES) -> int:
+    """Answer so many real items, and what comes before them, and count them."""
+    for done in range(most):
+        while (task := next_item(store, person)) is not None and task.kind != "real":
+            save_answer(store, person, task.item, answer)
+        if task is None:
+            return done
+        save_answer(store, person, task.item, answer)
+    return most

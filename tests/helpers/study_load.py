@@ -7,11 +7,12 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from fresh.study.annotators import _enrol, consent
-from fresh.study.answer import Answer
-from fresh.study.overview import records
-from fresh.study.service import next_task, save
+from fresh.study.annotators import record_consent
+from fresh.study.answers import Answer
+from fresh.study.overview import read_answers
+from fresh.study.service import next_item, save_answer
 from fresh.study.store import open_study
+from studies import enroll
 
 
 @dataclass(frozen=True)
@@ -31,18 +32,18 @@ class Load:
 def load(place: str, n_people: int, n_servers: int = 2, each_posts: int = 2) -> Load:
     """Let people answer all that is there, each answer posted twice, over several servers."""
     stores = [open_study(place) for _ in range(n_servers)]
-    people = [_enrol(stores[0], f"person {number}").id for number in range(n_people)]
+    people = [enroll(stores[0], f"person {number}") for number in range(n_people)]
     for who in people:
-        consent(stores[0], who)
+        record_consent(stores[0], who)
     said: Counter[tuple[int, int]] = Counter()
     lock = threading.Lock()
 
     def work(number: int) -> None:
         who = people[number]
-        while (task := next_task(stores[number % n_servers], who)) is not None:
+        while (task := next_item(stores[number % n_servers], who)) is not None:
             answer = Answer(("neg", "pos")[task.item % 2], 1 + task.item % 4, 1 + task.item % 5, who)
             for post in range(each_posts):
-                save(stores[(number + post) % n_servers], who, task.item, answer)
+                save_answer(stores[(number + post) % n_servers], who, task.item, answer)
             with lock:
                 said[who, task.item] += 1
 
@@ -50,12 +51,12 @@ def load(place: str, n_people: int, n_servers: int = 2, each_posts: int = 2) -> 
     with ThreadPoolExecutor(n_people) as pool:
         list(pool.map(work, range(n_people)))
     seconds = time.perf_counter() - start
-    found = records(stores[0])
+    found = read_answers(stores[0])
     saved = Counter((record["annotator"], record["item"]) for record in found)
     real = [record for record in found if record["kind"] == "real"]
     per_item = Counter(record["item"] for record in real)
     per_document = Counter((record["annotator"], record["document"]) for record in real)
-    wanted = stores[0].shape.per_item
+    wanted = stores[0].design.per_item
     for store in stores:
         store.close()
     return Load(
@@ -72,10 +73,10 @@ def answer_until_killed(place: str) -> None:
     """Answer, and tell each answer that was acknowledged."""
     store = open_study(place)
     for number in range(1000):
-        who = _enrol(store, f"victim {number}").id
-        consent(store, who)
-        while (task := next_task(store, who)) is not None:
-            save(store, who, task.item, Answer("pos", 1, 1))
+        who = enroll(store, f"victim {number}")
+        record_consent(store, who)
+        while (task := next_item(store, who)) is not None:
+            save_answer(store, who, task.item, Answer("pos", 1, 1))
             print(who, task.item, flush=True)  # noqa: T201
 
 

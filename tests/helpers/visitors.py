@@ -18,8 +18,11 @@ import httpx
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from fresh.study.overview import records
-from fresh.study.store import open_study
+from fresh.study.annotators import add_annotators
+from fresh.study.overview import read_answers
+from fresh.study.store import Store, open_study
+from fresh.study.web.auth import HOUR
+from fresh.study.web.site import Site
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 SHOWN = re.compile(r'<p class="text shown"[^>]*>(.*?)</p>', re.DOTALL)
@@ -88,12 +91,34 @@ def visitor(app: FastAPI, base_url: str = "http://127.0.0.1") -> Person:
     return Person(TestClient(app, base_url=base_url, raise_server_exceptions=False))
 
 
+def site_of(app: FastAPI) -> Site:
+    """Find what the pages of an app share."""
+    [start] = [route for route in app.routes if getattr(route, "path", "") == "/"]
+    site: Site = start.endpoint.__self__.site  # type: ignore[attr-defined]
+    return site
+
+
+def go_by(app: FastAPI, hours: float) -> None:
+    """Let time go by at the server."""
+    sessions = site_of(app).sessions
+    at = sessions.clock() + int(hours * HOUR)
+    object.__setattr__(sessions, "clock", lambda: at)
+
+
 def strip_practice(person: Person) -> Person:
     """Do the practice, so that what comes next counts."""
     person.get("/item")
     while "Practice 1" in person.page or "Practice 2" in person.page:
         person.give()
     return person
+
+
+def finish(app: FastAPI, store: Store, n: int = 2, milliseconds: str = "2500") -> None:
+    """Let some people answer everything with one label."""
+    for code in add_annotators(store, n):
+        person = strip_practice(visitor(app).enter(code))
+        while person.text:
+            person.give("pos", 3, 4, milliseconds=milliseconds)
 
 
 @contextmanager
@@ -176,8 +201,8 @@ def counted_up(
 ) -> Crowd:
     """Hold what people were told against what is in the database."""
     with closing(open_study(place)) as store:
-        found = records(store)
-        wanted = store.shape.per_item
+        found = read_answers(store)
+        wanted = store.design.per_item
     saved = Counter((record["annotator"], record["item"]) for record in found)
     per_person, told = Counter(who for who, _ in saved), Counter(who for who, _ in said.elements())
     per_item = Counter(record["item"] for record in found if record["counted"])

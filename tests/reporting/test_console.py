@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from fresh.document import Document, Explanation, Mask, Saliency
-from fresh.metrics.estimate import Interval, Measure
+from fresh.metrics.bootstrap import Interval, Measure
 from fresh.rationale import Prediction
 from fresh.reporting.console import _highlighted, show_curve, show_explanation, show_report, to_record
 from fresh.reporting.report import Figures, Report, Row, Verdict

@@ -11,8 +11,7 @@ from contrast import faint
 from fresh.attribution.support_model import SupportModel
 from fresh.predictor import Predictor
 from fresh.reporting.html import render
-from fresh.study.annotators import add_annotators, pause
-from fresh.study.keys import make_admin_secret
+from fresh.study.annotators import add_annotators, make_admin_secret, set_paused
 from fresh.study.store import create_study
 from fresh.study.web.app import create_app
 from pages import movies_page
@@ -90,9 +89,9 @@ def test_the_pages_of_those_who_answer(page: Page, tmp_path: Path) -> None:
             look(page)
         page.get_by_role("button", name="I agree").click()
         look(page, 15)
-        page.get_by_role("link", name="Begin").click()
+        page.get_by_role("link", name="Start").click()
         page.evaluate("document.querySelectorAll('input').forEach(one => { one.required = false; })")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         expect(page.get_by_role("alert")).to_be_visible()
         look(page, 20)
         for key in "111":
@@ -103,32 +102,32 @@ def test_the_pages_of_those_who_answer(page: Page, tmp_path: Path) -> None:
         look(page)
         page.goto(f"{address}nowhere")
         look(page)
-        pause(store)
+        set_paused(store, True)
         page.goto(f"{address}item")
         look(page)
-        pause(store, False)
+        set_paused(store, False)
         page.goto(f"{address}item")
         for number in range(1, 6):
             expect(page.get_by_text(f"{number} of 5")).to_be_visible()
-            expect(page.locator(".keys-told")).to_be_visible()
+            expect(page.locator(".keys-help")).to_be_visible()
             for key in ("1", "1", "1", "Enter"):
                 page.keyboard.press(key)
         expect(page.get_by_text("Thank you for your help")).to_be_visible()
         look(page)
         page.goto(f"{address}leave")
         look(page)
-        page.get_by_role("button", name="Leave the study for good").click()
+        page.get_by_role("button", name="Leave permanently").click()
         look(page, 3)
 
 
 def test_the_pages_of_whoever_runs_a_study(page: Page, tmp_path: Path) -> None:
-    from shared_study_admin import answered
+    from visitors import finish
 
     long = {"a name of a condition that goes on and on" * 2: {"kind": "full_text"}, **two_ways()}
     store = create_study(tmp_path / "s", plan(long, sample=4, practice=1, checks=1, per_item=2))
     secret = make_admin_secret(store)
     app = create_app(store)
-    answered(app, store, 3)
+    finish(app, store, 3)
     with running(app) as address:
         page.goto(f"{address}admin")
         look(page)
@@ -136,7 +135,7 @@ def test_the_pages_of_whoever_runs_a_study(page: Page, tmp_path: Path) -> None:
         page.get_by_role("button", name="Sign in").click()
         look(page, 60)
         page.get_by_role("button", name="Pause the study").click()
-        expect(page.get_by_text("nobody gets a text")).to_be_visible()
+        expect(page.get_by_text("nobody gets a new text")).to_be_visible()
         look(page, 60)
         page.get_by_role("button", name="Make codes").click()
         look(page)

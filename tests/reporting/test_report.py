@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
+from fresh.metrics.bootstrap import Interval, LengthScore, Measure
 from fresh.metrics.classification import Bin, ClassScore
-from fresh.metrics.estimate import Interval, LengthScore, Measure
 from fresh.reporting.report import Figures, Report, Row, Verdict
 
 CLASSES = (

@@ -1,228 +1,197 @@
-"""Annotators come and go, in the database and by command."""
+"""Annotators come and go; codes and the admin secret."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from fresh.cli.main import main
-from fresh.errors import StudyError
+from fresh.errors import RepeatedRequestError, StudyError
 from fresh.study import annotators as people
-from fresh.study.annotators import _Annotator, _enrol, add_annotators, consent, exclude, leave, named, pause
-from fresh.study.answer import Answer
-from fresh.study.overview import counted, overview
-from fresh.study.schema import AssignmentRow
-from fresh.study.service import may_get_more, next_task, readmit, save
-from fresh.study.store import Store, create_study, now, open_study
-from studies import as_earlier, plan, two_ways
+from fresh.study.annotators import (
+    Annotator,
+    add_annotators,
+    admin_session_version,
+    code_version,
+    exclude,
+    find_annotator,
+    get_annotator,
+    is_admin,
+    leave,
+    make_admin_secret,
+    readmit,
+    renew_code,
+    set_admin_secret,
+    set_paused,
+    sign_in,
+    signing_key,
+)
+from fresh.study.overview import get_overview, read_responses
+from fresh.study.schema import AnnotatorRow, AssignmentRow, StudyRow
+from fresh.study.service import next_item
+from fresh.study.store import Store, create_study, now_ms, open_study
+from studies import HOURS, as_earlier, enroll, get_item, join, plan, two_ways, work
 
 
 @pytest.fixture
-def store(database: str) -> Iterator[Store]:
-    made = as_earlier(create_study(database, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1)))
-    yield made
-    made.close()
+def small(database: str) -> "Store":
+    """Eight answers, one of each document in each condition, in the one order of earlier versions."""
+    return as_earlier(create_study(database, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1)))
 
 
-def take_part(store: Store, name: str, n_answers: int = 9) -> int:
-    """Take somebody in, who answers so many items."""
-    who = _enrol(store, name).id
-    consent(store, who)
-    for _ in range(n_answers):
-        task = next_task(store, who)
-        if task is None:
-            break
-        save(store, who, task.item, Answer("pos", 3, 4, 1000))
-    return who
+def test_who_is_readmitted_counts_again_where_nobody_came_instead(small: Store) -> None:
+    [who] = join(small, "p1")
+    work(small, who, 3)  # items 1, 4, 5: the first documents, in turn in either condition
+    get_item(small, who)
+    assert exclude(small, who) == 4
+    assert read_responses(small) == []
+    second, third = join(small, "p2", "p3")
+    work(small, second, 1)
+    work(small, third, 1)
+    assert [(one.item, one.annotator) for one in read_responses(small)] == [(1, third), (2, second)]
+    assert readmit(small, who) == 1
+    assert [(one.item, one.annotator) for one in read_responses(small)][2:] == [(4, who), (5, who)]
+    assert readmit(small, who) == 1
+    assert get_item(small, who).item == 8  # what was before them
+    for one in (who, second, third):
+        work(small, one)
+    assert [one.item for one in read_responses(small)] == list(range(1, 9))
+    small.close()
 
 
-def test_who_is_readmitted_counts_again_where_nobody_came_instead(store: Store) -> None:
-    who = take_part(store, "p1", 3)  # items 1, 4, 5: the first documents, in turn in either condition
-    assert next_task(store, who) is not None
-    assert exclude(store, who) == 4
-    assert counted(store) == []
-    second, third = take_part(store, "p2", 1), take_part(store, "p3", 1)
-    assert [(one.item, one.annotator) for one in counted(store)] == [(1, third), (2, second)]
-    assert readmit(store, who) == 1
-    assert [(one.item, one.annotator) for one in counted(store)][2:] == [(4, who), (5, who)]
-    assert readmit(store, who) == 1
-    assert [task.item for task in (next_task(store, who),) if task] == [8]  # what was before them
-    take_part(store, "p1")
-    take_part(store, "p2")
-    take_part(store, "p3")
-    assert [one.item for one in counted(store)] == list(range(1, 9))
+def test_who_left_is_let_in_again(small: Store) -> None:
+    [who] = join(small, "p1")
+    work(small, who, 2)
+    task = get_item(small, who)
+    assert (leave(small, who), leave(small, who), readmit(small, who)) == (1, 0, 0)
+    assert next_item(small, who) == task  # nobody else was given it
+    assert len(read_responses(small)) == 2
+    small.close()
 
 
-def test_who_left_is_let_in_again(store: Store) -> None:
-    who = take_part(store, "p1", 2)
-    task = next_task(store, who)
-    assert leave(store, who) == 1
-    assert leave(store, who) == 0
-    assert readmit(store, who) == 0
-    assert next_task(store, who) == task  # nobody else was given it
-    assert len(counted(store)) == 2
-
-
-def test_what_lies_too_long_is_given_back_in_the_order_of_items(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_expired_is_given_back_in_the_order_of_items(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by whoever excludes somebody: else two servers on PostgreSQL could wait for each other."""
-    first, second = take_part(store, "p1", 3), take_part(store, "p2", 0)
-    assert next_task(store, first) is not None  # item 8
-    assert next_task(store, second) is not None  # item 2, given later
+    first, second = join(small, "p1", "p2")
+    work(small, first, 3)
+    get_item(small, first)  # item 8
+    get_item(small, second)  # item 2, given later
     given_back: list[int] = []
 
     def release(session: Session, assignment: int) -> bool:
         given_back.append(session.get_one(AssignmentRow, assignment).item)
         return True
 
-    monkeypatch.setattr(people, "release", release)
-    assert people.release_stale(store, now() + 25 * 3_600_000) == 2
+    monkeypatch.setattr(people, "release_assignment", release)
+    assert people.release_expired(small, now_ms() + 25 * HOURS) == 2
     assert given_back == [2, 8]
+    small.close()
 
 
-def test_people_are_found_by_number_or_name(store: Store) -> None:
-    first, second = _enrol(store, "2").id, _enrol(store, "W2").id
-    assert named(store, str(first)).outside == "2"
-    assert named(store, "2") == named(store, "W2") == _Annotator(second, "active", False, "W2")
+def test_people_are_found_by_number_or_name(stored: Store) -> None:
+    first, second = enroll(stored, "2"), enroll(stored, "W2")
+    assert find_annotator(stored, str(first)).outside == "2"
+    assert find_annotator(stored, "2") == find_annotator(stored, "W2") == Annotator(second, "active", False, "W2")
     for wrong in ("W", "99", "9" * 30, "²", ""):
-        with pytest.raises(StudyError) as caught:
-            named(store, wrong)
-        assert str(caught.value) == (
-            f"There is no annotator {wrong!r} in this study. Name one by the number, or the name in brackets, that "
-            "`fresh study status` shows."
-        )
+        with pytest.raises(StudyError, match=rf"no annotator '{wrong}'.*fresh study status"):
+            find_annotator(stored, wrong)
 
 
-def test_a_pause_says_whether_it_changed_anything(store: Store) -> None:
-    assert [pause(store), pause(store), pause(store, False), pause(store, False)] == [True, False, True, False]
+def test_somebody_from_outside_is_added_once(stored: Store) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: enroll(stored, "p1"), range(8)))) == 1
 
 
-def test_how_people_stand_is_told_as_they_see_it_themselves(store: Store) -> None:
-    """Two people can complete it: who has read all documents has finished, and who waits for others has not."""
-    _enrol(store, "p0")
-    first, second = take_part(store, "p1"), take_part(store, "p2", 3)
-    assert [one.standing for one in overview(store).people] == ["not begun", "finished", "active"]
-    assert next_task(store, second) is not None
-    third = take_part(store, "p3")
-    assert may_get_more(store, third)
-    assert [one.standing for one in overview(store).people][1:] == ["finished", "active", "active"]
-    take_part(store, "p2")
-    assert not may_get_more(store, third)
-    assert [one.standing for one in overview(store).people][1:] == ["finished", "finished", "finished"]
-    exclude(store, second)
-    leave(store, first)
-    assert [one.standing for one in overview(store).people] == ["not begun", "left", "excluded", "active"]
+def test_a_pause_says_whether_it_changed_anything(stored: Store) -> None:
+    assert [set_paused(stored, paused) for paused in (True, True, False, False)] == [True, False, True, False]
 
 
-def test_who_has_a_check_to_answer_has_not_finished(tmp_path: Path) -> None:
-    with closing(create_study(tmp_path, plan(two_ways(), sample=1, practice=0, checks=1))) as store:
-        who = take_part(store, "p1", 1)
-        task = next_task(store, who)
-        assert task is not None
-        assert (task.kind, overview(store).people[0].standing) == ("check", "active")
-        take_part(store, "p1")
-        assert overview(store).people[0].standing == "finished"
+def test_codes_open_the_door_and_cannot_be_read_back(stored: Store) -> None:
+    first, second = add_annotators(stored, 2)
+    found = sign_in(stored, f" {first.upper()} ")
+    assert found is not None
+    assert (found.state, found.consented) == ("active", False)
+    assert sign_in(stored, first.replace("-", "")) == found
+    assert sign_in(stored, second[:-1] + ("a" if second[-1] != "a" else "b")) is None
+    for wrong in ("", "1", "999-aaaa-bbbb-cccc", "²-aaaa", f"{found.id}-", "x" * 1000):
+        assert sign_in(stored, wrong) is None
+    with stored.read_session() as session:
+        kept = [value for row in session.scalars(select(AnnotatorRow)) for value in (row.salt, row.code)]
+    secret = first.partition("-")[2]
+    assert not any(secret in value or secret.replace("-", "") in value for value in kept)
+    assert len(set(kept)) == 4
+    with pytest.raises(StudyError, match=r"at least 1, got 0"):
+        add_annotators(stored, 0)
 
 
-def test_it_is_told_when_those_who_have_codes_cannot_complete_a_study(folder: str) -> None:
-    """Eight answers: whoever takes part can give four of them, one for each document."""
-    with closing(open_study(folder)) as store:
-        assert overview(store).n_more == 1
-        add_annotators(store, 1)
-        assert overview(store).n_more == 0
-        leave(store, 1)
-        assert overview(store).n_more == 1
-        exclude(store, 1)
-        assert overview(store).n_more == 1
-        readmit(store, 1)
-        assert overview(store).n_more == 0  # what they gave back is theirs again
-        take_part(store, "W4")
-        assert overview(store).n_more == 0
-        exclude(store, 1)
-        assert overview(store).n_more == 0  # who has a code can give all that is missing
+def test_a_lost_code_is_replaced(stored: Store) -> None:
+    [code] = add_annotators(stored, 1)
+    who = sign_in(stored, code)
+    assert who is not None
+    version = code_version(stored, who.id)
+    renewed = renew_code(stored, who.id)
+    assert code_version(stored, who.id) != version
+    assert sign_in(stored, code) is None
+    assert sign_in(stored, renewed) == who == get_annotator(stored, who.id)
+    assert get_annotator(stored, 99) is None
+    with pytest.raises(StudyError, match="no annotator 99"):
+        renew_code(stored, 99)
 
 
-def test_what_is_missing_is_told_by_status(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    told = "Those who have codes cannot complete the study: at least 1 more annotator is needed."
-    assert says(capsys, "status", folder).splitlines()[:2] == [
-        "3 of 8 answers, by 1 of 1 annotator.",
-        f"{told} Make codes: fresh study codes {folder} 1",
-    ]
-    says(capsys, "codes", folder, "1")
-    assert says(capsys, "status", folder) == (
-        "3 of 8 answers, by 1 of 2 annotators.\n  annotator 1 (W1): active, 3 answers, 1.0 s an answer\n"
-    )
+def test_of_many_who_ask_for_the_same_codes_at_once_one_gets_them(stored: Store) -> None:
+    [code] = add_annotators(stored, 1, after=0)
+    assert sign_in(stored, code) is not None
+    version = code_version(stored, 1)
+
+    def is_repeated(ask: Callable[[], object]) -> bool:
+        try:
+            ask()
+        except RepeatedRequestError:
+            return True
+        return False
+
+    def several(ask: Callable[[], object]) -> list[bool]:
+        with ThreadPoolExecutor(4) as pool:
+            return sorted(pool.map(lambda _: is_repeated(ask), range(4)))
+
+    assert several(lambda: add_annotators(stored, 2, after=1)) == [False, True, True, True]
+    assert several(lambda: renew_code(stored, 1, version)) == [False, True, True, True]
+    assert [one.id for one in get_overview(stored).annotators] == [1, 2, 3]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> str:
-    """A study of eight answers, of which one annotator has given three and has one item before them."""
-    place = tmp_path / "a-study"
-    with closing(create_study(place, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1))) as store:
-        next_task(store, take_part(as_earlier(store), "W1", 3))
-    return str(place)
+def test_all_servers_sign_with_one_key(stored: Store, database: str) -> None:
+    with closing(open_study(database)) as other, ThreadPoolExecutor(8) as pool:
+        [key] = set(pool.map(lambda number: signing_key((stored, other)[number % 2]), range(8)))
+    assert len(key) == 32
 
 
-def says(capsys: pytest.CaptureFixture[str], *words: str, fails: bool = False) -> str:
-    """Run a command and take what it says."""
-    assert main(["study", *words]) == int(fails)
-    out, err = capsys.readouterr()
-    assert (out == "") == fails
-    return err if fails else out
+def test_the_admin_secret_is_shown_once_and_stored_as_a_hash(stored: Store) -> None:
+    assert not is_admin(stored, "")
+    secret = make_admin_secret(stored)
+    assert secret is not None
+    assert make_admin_secret(stored) is None
+    assert is_admin(stored, f" {secret}\n")
+    assert is_admin(stored, secret.replace("-", ""))
+    for wrong in ("", secret[:-1], secret + "a", admin_session_version(stored)):
+        assert not is_admin(stored, wrong)
+    with stored.read_session() as session:
+        kept = session.execute(select(StudyRow.admin_salt, StudyRow.admin_code, StudyRow.key)).one()
+    assert not any(part in str(value) for part in (secret, secret.replace("-", "")) for value in kept)
+    version = admin_session_version(stored)
+    second = make_admin_secret(stored, replace=True)
+    assert second is not None
+    assert (is_admin(stored, secret), is_admin(stored, second)) == (False, True)
+    assert admin_session_version(stored) != version
 
 
-def test_a_study_is_paused_and_resumed(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert says(capsys, "resume", folder) == "It was not paused.\n"
-    assert says(capsys, "pause", folder) == "Paused: nothing is given out, answers are still saved.\n"
-    assert says(capsys, "pause", folder) == "It was paused already.\n"
-    assert says(capsys, "status", folder).startswith("The study is paused: fresh study resume.\n3 of 8 answers")
-    assert says(capsys, "resume", folder) == "Items are given out again.\n"
-    assert "The study is paused" not in says(capsys, "status", folder)
-
-
-def test_annotators_leave_are_excluded_and_come_back(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert says(capsys, "readmit", folder, "1", fails=True) == "fresh study: Annotator 1 takes part already.\n"
-    left = "Annotator 1 has left; what they answered counts. Items that others get: 1.\n"
-    assert says(capsys, "leave", folder, "W1") == left
-    gone = "Annotator 1 is excluded; nothing of theirs counts. Items that others get: 3.\n"
-    assert says(capsys, "exclude", folder, "1") == gone
-    assert says(capsys, "leave", folder, "1", fails=True) == (
-        "fresh study: Annotator 1 is excluded. To let their answers count, use readmit, then leave.\n"
-    )
-    with closing(open_study(folder)) as store:
-        take_part(store, "W2", 1)
-        take_part(store, "W3", 1)  # the first item of annotator 1
-    assert says(capsys, "readmit", folder, "W1") == (
-        "Annotator 1 takes part again, and what they answered counts.\n"
-        "Answers that do not count, since others were given the items: 1.\n"
-    )
-    with closing(open_study(folder)) as store:
-        assert overview(store).people[0].state == "active"
-
-
-def test_an_unknown_annotator_is_refused(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for action in ("leave", "exclude", "readmit"):
-        assert says(capsys, action, folder, "7", fails=True) == (
-            "fresh study: There is no annotator '7' in this study. Name one by the number, or the name in brackets, "
-            "that `fresh study status` shows.\n"
-        )
-
-
-@pytest.mark.parametrize(
-    ("action", "taught"),
-    [
-        ("pause", "until `fresh study resume`"),
-        ("resume", "give items out again"),
-        ("leave", "fresh study leave my-study 3 "),
-        ("exclude", "`fresh study readmit`"),
-        ("readmit", "After an exclusion"),
-    ],
-)
-def test_help_teaches(action: str, taught: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["study", action, "--help"])
-    assert caught.value.code == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith(f"usage: fresh study {action} [-h] STUDY")
-    assert taught in shown
+def test_your_own_secret_is_long_and_stays(stored: Store) -> None:
+    with pytest.raises(StudyError, match=r"at least 12 characters.*got 11"):
+        set_admin_secret(stored, "abc-def-ghi-jk")
+    set_admin_secret(stored, "correct horse battery\n")
+    version = admin_session_version(stored)
+    set_admin_secret(stored, "correct horse battery")
+    assert admin_session_version(stored) == version
+    assert is_admin(stored, "correct horse battery")
+    set_admin_secret(stored, "another horse battery")
+    assert not is_admin(stored, "correct horse battery")

@@ -9,13 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from fresh.study.annotators import _enrol, consent
-from fresh.study.answer import Answer
-from fresh.study.assignment import Free, Reader, Shape, _reading_order, checks_due, choose, latin_row, more_people
+from fresh.study.assignment import (
+    Design,
+    OpenItem,
+    Reader,
+    choose_item,
+    count_due_checks,
+    count_missing_annotators,
+    latin_row,
+    reading_order,
+)
 from fresh.study.schema import AssignmentRow
-from fresh.study.service import next_task, save
-from fresh.study.store import Store, create_study, open_study
-from studies import as_earlier, plan, two_ways
+from fresh.study.store import Store, open_study
+from studies import MakeStore, as_earlier, join, work
 
 
 @pytest.mark.parametrize("n", range(1, 9))
@@ -37,16 +43,18 @@ def test_each_condition_follows_each_other_equally_often(n: int) -> None:
 class Simulated:
     """A study whose annotators come, answer, leave and are excluded."""
 
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
+    def __init__(self, shape: Design) -> None:
+        self.design = shape
         self.taken: Counter[tuple[int, int]] = Counter()
         self.seen: list[list[tuple[int, int]]] = []
         self.kept: list[set[tuple[int, int]]] = []
 
-    def free(self) -> list[Free]:
-        n = self.shape.n_conditions
-        pairs = [(d, c) for d in range(self.shape.n_documents) for c in range(n)]
-        return [Free(d * n + c, d, c, self.taken[d, c]) for d, c in pairs if self.taken[d, c] < self.shape.per_item]
+    def free(self) -> list[OpenItem]:
+        n = self.design.n_conditions
+        pairs = [(d, c) for d in range(self.design.n_documents) for c in range(n)]
+        return [
+            OpenItem(d * n + c, d, c, self.taken[d, c]) for d, c in pairs if self.taken[d, c] < self.design.per_item
+        ]
 
     def arrive(self) -> int:
         self.seen.append([])
@@ -54,7 +62,7 @@ class Simulated:
         return len(self.seen) - 1
 
     def step(self, who: int) -> bool:
-        found = choose(self.shape, Reader(who, tuple(self.seen[who])), self.free())
+        found = choose_item(self.design, Reader(who, tuple(self.seen[who])), self.free())
         if found is None:
             return False
         pair = found.document, found.condition
@@ -68,25 +76,39 @@ class Simulated:
             self.taken[pair] -= 1
         self.kept[who] = set()
 
+    def go_through(self, events: list[tuple[int, int]]) -> set[int]:
+        """Let people arrive (0), leave (1) or answer, and say who has left."""
+        gone: set[int] = set()
+        for kind, number in events:
+            if kind == 0 or not self.seen:
+                self.arrive()
+            elif kind == 1:
+                gone.add(number % len(self.seen))
+                self.leave(number % len(self.seen))
+            elif number % len(self.seen) not in gone:
+                self.step(number % len(self.seen))
+            self.check()
+        return gone
+
     def check(self) -> None:
-        assert all(count <= self.shape.per_item for count in self.taken.values())
+        assert all(count <= self.design.per_item for count in self.taken.values())
         for seen in self.seen:
-            assert len({document for document, _ in seen}) == len(seen) <= self.shape.share
+            assert len({document for document, _ in seen}) == len(seen) <= self.design.max_items
 
     @property
     def complete(self) -> bool:
-        return sum(self.taken.values()) == self.shape.planned
+        return sum(self.taken.values()) == self.design.n_planned
 
 
 SHAPES = st.builds(
-    Shape, st.integers(1, 7), st.integers(1, 4), st.integers(1, 3), st.just(0), st.none() | st.integers(0, 5)
+    Design, st.integers(1, 7), st.integers(1, 4), st.integers(1, 3), st.just(0), st.none() | st.integers(0, 5)
 )
 
 
 @given(SHAPES, st.randoms(use_true_random=False))
-def test_just_enough_annotators_complete_it_in_the_order_of_the_square(shape: Shape, random: object) -> None:
+def test_just_enough_annotators_complete_it_in_the_order_of_the_square(shape: Design, random: object) -> None:
     study = Simulated(shape)
-    people = [study.arrive() for _ in range(shape.needed)]
+    people = [study.arrive() for _ in range(shape.min_annotators)]
     left = [who for who in people for _ in range(shape.n_documents)]
     random.shuffle(left)  # type: ignore[attr-defined]
     assert all(study.step(who) for who in left)
@@ -100,19 +122,10 @@ def test_just_enough_annotators_complete_it_in_the_order_of_the_square(shape: Sh
 
 @given(SHAPES, st.integers(0, 3), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40)), max_size=120))
 @settings(max_examples=60)
-def test_people_may_come_and_go(shape: Shape, more: int, events: list[tuple[int, int]]) -> None:
+def test_people_may_come_and_go(shape: Design, more: int, events: list[tuple[int, int]]) -> None:
     study = Simulated(shape)
-    gone: set[int] = set()
-    for kind, number in events:
-        if kind == 0 or not study.seen:
-            study.arrive()
-        elif kind == 1:
-            gone.add(number % len(study.seen))
-            study.leave(number % len(study.seen))
-        elif number % len(study.seen) not in gone:
-            study.step(number % len(study.seen))
-        study.check()
-    for _ in range(shape.needed + more):  # new people can always complete it
+    study.go_through(events)
+    for _ in range(shape.min_annotators + more):  # new people can always complete it
         who = study.arrive()
         while study.step(who):
             pass
@@ -121,10 +134,10 @@ def test_people_may_come_and_go(shape: Shape, more: int, events: list[tuple[int,
 
 
 @given(SHAPES, st.integers(1, 4))
-def test_nobody_does_more_than_asked(shape: Shape, most: int) -> None:
+def test_nobody_does_more_than_asked(shape: Design, most: int) -> None:
     limited = replace(shape, most=most)
     study = Simulated(limited)
-    for _ in range(2 * limited.needed):
+    for _ in range(2 * limited.min_annotators):
         who = study.arrive()
         while study.step(who):
             pass
@@ -133,9 +146,9 @@ def test_nobody_does_more_than_asked(shape: Shape, most: int) -> None:
 
 
 @given(SHAPES, st.integers(1, 30))
-def test_everybody_sees_all_conditions_about_equally_often(shape: Shape, n_people: int) -> None:
+def test_everybody_sees_all_conditions_about_equally_often(shape: Design, n_people: int) -> None:
     study = Simulated(shape)
-    people = [study.arrive() for _ in range(min(n_people, shape.needed))]
+    people = [study.arrive() for _ in range(min(n_people, shape.min_annotators))]
     for _ in range(shape.n_documents):
         for who in people:
             study.step(who)
@@ -145,8 +158,8 @@ def test_everybody_sees_all_conditions_about_equally_often(shape: Shape, n_peopl
 
 @given(st.integers(1, 200), st.integers(0, 6), st.integers(0, 50))
 def test_checks_are_spread(n_documents: int, n_checks: int, arrival: int) -> None:
-    shape = Shape(n_documents, 2, 3)
-    due = [checks_due(shape, n_checks, arrival, n_answered) for n_answered in range(n_documents + 1)]
+    shape = Design(n_documents, 2, 3)
+    due = [count_due_checks(shape, n_checks, arrival, n_answered) for n_answered in range(n_documents + 1)]
     assert due == sorted(due)
     assert due[-1] == n_checks
     assert due[0] == 0
@@ -156,78 +169,77 @@ def test_checks_are_spread(n_documents: int, n_checks: int, arrival: int) -> Non
 
 
 def test_sizes() -> None:
-    assert (Shape(100, 7, 3).planned, Shape(100, 7, 3).needed, Shape(100, 7, 3, 20).needed) == (2100, 21, 105)
+    assert (Design(100, 7, 3).n_planned, Design(100, 7, 3).min_annotators, Design(100, 7, 3, 20).min_annotators) == (
+        2100,
+        21,
+        105,
+    )
 
 
 def test_everybody_has_an_order_of_their_own() -> None:
     """Pinned, since people go on in it after an update of this package."""
-    shape = Shape(6, 2, 2, seed=7)
-    assert [_reading_order(shape, arrival) for arrival in range(4)] == [
+    shape = Design(6, 2, 2, seed=7)
+    assert [reading_order(shape, arrival) for arrival in range(4)] == [
         (0, 2, 4, 3, 1, 5),
         (1, 5, 0, 2, 4, 3),
         (0, 2, 5, 1, 4, 3),
         (5, 2, 0, 1, 4, 3),
     ]
-    assert len({_reading_order(Shape(100, 6, 3, seed=0), arrival) for arrival in range(18)}) == 18
-    assert _reading_order(Shape(6, 2, 2, seed=8), 0) != _reading_order(shape, 0)
+    assert len({reading_order(Design(100, 6, 3, seed=0), arrival) for arrival in range(18)}) == 18
+    assert reading_order(Design(6, 2, 2, seed=8), 0) != reading_order(shape, 0)
 
 
 @given(SHAPES, st.integers(0, 4), st.integers(0, 9))
-def test_a_group_reads_its_documents_in_all_conditions(shape: Shape, most: int, group: int) -> None:
+def test_a_group_reads_its_documents_in_all_conditions(shape: Design, most: int, group: int) -> None:
     shape = replace(shape, most=most, seed=shape.seed or 0)
     n = shape.n_conditions
     read: Counter[tuple[int, int]] = Counter()
     for arrival in range(group * n, group * n + n):
-        order = _reading_order(shape, arrival)
+        order = reading_order(shape, arrival)
         assert sorted(order) == list(range(shape.n_documents))
-        read.update((d, latin_row(n, arrival)[place % n]) for place, d in enumerate(order[: shape.share]))
+        read.update((d, latin_row(n, arrival)[place % n]) for place, d in enumerate(order[: shape.max_items]))
     assert set(read.values()) == {1}
-    assert len(read) == shape.share * n
+    assert len(read) == shape.max_items * n
 
 
 @given(SHAPES, st.integers(1, 7), st.integers(1, 9))
-def test_groups_take_all_documents_equally_often(shape: Shape, most: int, n_groups: int) -> None:
+def test_groups_take_all_documents_equally_often(shape: Design, most: int, n_groups: int) -> None:
     shape = replace(shape, most=most, seed=shape.seed or 0)
-    firsts = [_reading_order(shape, group * shape.n_conditions)[: shape.share] for group in range(n_groups)]
+    firsts = [reading_order(shape, group * shape.n_conditions)[: shape.max_items] for group in range(n_groups)]
     counts = Counter(document for first in firsts for document in first)
     assert max(counts.values()) - min(counts[document] for document in range(shape.n_documents)) <= 1
 
 
 def documents_read(store: Store, name: str, n: int) -> list[int]:
     """Let somebody answer so many items, and say which documents they were given."""
-    who = _enrol(store, name).id
-    consent(store, who)
-    for _ in range(n):
-        task = next_task(store, who)
-        assert task is not None
-        save(store, who, task.item, Answer("pos", 3, 4))
+    [who] = join(store, name)
+    work(store, who, n)
     mine = select(AssignmentRow.document).where(AssignmentRow.annotator == who).order_by(AssignmentRow.id)
-    with store.reading() as session:
+    with store.read_session() as session:
         return list(session.scalars(mine))
 
 
-def test_people_read_in_their_order_and_go_on_in_it(tmp_path: Path) -> None:
-    store = create_study(tmp_path, plan(two_ways(), n=30, sample=9, practice=0, checks=0, seed=3))
-    assert store.shape == Shape(9, 2, 3, seed=3)
-    orders = [_reading_order(store.shape, arrival) for arrival in range(2)]
+def test_people_read_in_their_order_and_go_on_in_it(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store(n=30, sample=9, practice=0, checks=0, seed=3)
+    assert store.design == Design(9, 2, 3, seed=3)
+    orders = [reading_order(store.design, arrival) for arrival in range(2)]
     assert orders[0] != orders[1]
     assert documents_read(store, "p1", 4) == list(orders[0][:4])
     assert documents_read(store, "p2", 9) == list(orders[1])
-    store.close()
-    with closing(open_study(tmp_path)) as again:
+    with closing(open_study(tmp_path / "s")) as again:
         assert documents_read(again, "p1", 5) == list(orders[0])
 
 
-def test_a_study_of_an_earlier_version_is_read_as_it_was_begun(tmp_path: Path) -> None:
-    as_earlier(create_study(tmp_path, plan(two_ways(), sample=6, practice=0, checks=0))).close()
-    with closing(open_study(tmp_path)) as store:
-        assert store.shape.seed is None
+def test_a_study_of_an_earlier_version_is_read_as_it_was_begun(make_store: MakeStore, tmp_path: Path) -> None:
+    as_earlier(make_store(sample=6, practice=0, checks=0))
+    with closing(open_study(tmp_path / "s")) as store:
+        assert store.design.seed is None
         assert documents_read(store, "p1", 6) == documents_read(store, "p2", 6) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_study_of_an_earlier_version_keeps_its_one_order() -> None:
-    shape = Shape(6, 2, 3)
-    assert [_reading_order(shape, arrival) for arrival in (0, 1, 2)] == [
+    shape = Design(6, 2, 3)
+    assert [reading_order(shape, arrival) for arrival in (0, 1, 2)] == [
         (0, 1, 2, 3, 4, 5),
         (0, 1, 2, 3, 4, 5),
         (2, 3, 4, 5, 0, 1),
@@ -235,33 +247,26 @@ def test_a_study_of_an_earlier_version_keeps_its_one_order() -> None:
 
 
 def test_how_many_more_people_are_needed() -> None:
-    assert more_people({0: 2, 1: 2}, [set(), set()], 2) == 0
-    assert more_people({0: 2, 1: 2}, [set()], 2) == 1  # each of the documents wants two people
-    assert more_people({0: 1, 1: 0}, [{0}, {0, 1}], 2) == 1  # all have seen it
-    assert more_people({0: 1, 1: 1, 2: 1}, [{3}], 2) == 1  # one more answer is all that they may give
-    assert more_people({0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, [], 2) == 3
-    assert more_people({0: 0}, [], 2) == 0
+    assert count_missing_annotators({0: 2, 1: 2}, [set(), set()], 2) == 0
+    assert count_missing_annotators({0: 2, 1: 2}, [set()], 2) == 1  # each of the documents wants two people
+    assert count_missing_annotators({0: 1, 1: 0}, [{0}, {0, 1}], 2) == 1  # all have seen it
+    assert count_missing_annotators({0: 1, 1: 1, 2: 1}, [{3}], 2) == 1  # one more answer is all that they may give
+    assert count_missing_annotators({0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, [], 2) == 3
+    assert count_missing_annotators({0: 0}, [], 2) == 0
 
 
 @given(SHAPES, st.integers(0, 4), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=40))
 def test_with_fewer_people_than_asked_for_it_cannot_be_completed(
-    shape: Shape, most: int, events: list[tuple[int, int]]
+    shape: Design, most: int, events: list[tuple[int, int]]
 ) -> None:
-    study, gone = Simulated(replace(shape, most=most)), set[int]()
-    for kind, number in events:
-        if kind == 0 or not study.seen:
-            study.arrive()
-        elif kind == 1:
-            gone.add(number % len(study.seen))
-            study.leave(number % len(study.seen))
-        elif number % len(study.seen) not in gone:
-            study.step(number % len(study.seen))
+    study = Simulated(replace(shape, most=most))
+    gone = study.go_through(events)
     missing = Counter(dict.fromkeys(range(shape.n_documents), 0))
     for one in study.free():
         missing[one.document] += shape.per_item - one.taken
     here = [{document for document, _ in seen} for who, seen in enumerate(study.seen) if who not in gone]
-    needed = more_people(missing, here, study.shape.share)
-    assert more_people(missing, [*here, *[set[int]()] * needed], study.shape.share) == 0
+    needed = count_missing_annotators(missing, here, study.design.max_items)
+    assert count_missing_annotators(missing, [*here, *[set[int]()] * needed], study.design.max_items) == 0
     people = [who for who in range(len(study.seen)) if who not in gone]
     people += [study.arrive() for _ in range(needed - 1)]
     for who in people:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from fresh.errors import ConfigError
-from fresh.study.answer import Answer
-from fresh.study.config import Condition, StudyConfig, _Texts, read_study
+from fresh.study.config import Condition, StudyConfig, StudyTexts, read_study
 
 WHOLE = """
 corpus = "movies"
@@ -36,7 +35,7 @@ def write(folder: Path, text: str) -> Path:
 def test_a_study_is_read(tmp_path: Path) -> None:
     found = read_study(write(tmp_path, WHOLE))
     assert found.config == StudyConfig(
-        "movies", str(tmp_path / "corpora"), sample=50, texts=_Texts(consent="Do you agree?")
+        "movies", str(tmp_path / "corpora"), sample=50, texts=StudyTexts(consent="Do you agree?")
     )
     assert found.conditions == (
         Condition("human", "human"),
@@ -44,7 +43,7 @@ def test_a_study_is_read(tmp_path: Path) -> None:
         Condition("random", "random_non_contiguous", like="FRESH, top k"),
     )
     assert found.labels == {"NEG": "Negative", "POS": "Good"}
-    assert found.question == "Is this review of a film positive or negative?"
+    assert found.question == "Is this film review positive or negative?"
 
 
 def test_a_file_is_looked_for_beside_the_study(tmp_path: Path) -> None:
@@ -98,15 +97,15 @@ z = "Same"
     assert str(caught.value).replace(f"In {path}: ", "").splitlines() == [
         "sampel is not a setting. Did you mean sample?",
         "per_item must be at least 1, got 0.",
-        "hours must be above 0 and at most 1,000,000, got 0.0.",
-        "movies is the name of a corpus. Say where its files are: data_dir = FOLDER.",
+        "hours must be in (0, 1,000,000], got 0.0.",
+        "movies is a corpus of the paper. Set data_dir to the folder that holds its files.",
         f"conditions.a: kind must be {kinds}, got 'humann'.",
-        "conditions.b: model is of no use to the kind human. Leave it out.",
-        "conditions.c: A condition of the kind model needs model.",
+        "conditions.b: model has no effect on a condition of kind human. Leave it out.",
+        "conditions.c: A condition of kind model needs model.",
         "conditions.d: bb is not a condition. Did you mean b?",
-        "conditions.e: like must name a condition of the kind model or human, and f is of the kind full_text.",
-        "labels.x must be text that people can read, got 3. Write it in quotation marks.",
-        "labels: 'Same' and 'Same' look alike. Give each label its own.",
+        "conditions.e: like must name a condition of kind model or human, but f is of kind full_text.",
+        "labels.x must be text, got 3. Write it in quotation marks.",
+        "labels: 'Same' and 'Same' look alike. Give each label a different text.",
     ]
 
 
@@ -116,24 +115,24 @@ z = "Same"
         ("sample = 3", "corpus must name a corpus (sst, agnews, evinf, movies, multirc) or a file, got ''."),
         (
             'corpus = "moveis"\ndata_dir = "x"',
-            "moveis is not a corpus. Did you mean movies? For a file of your own, leave data_dir out.",
+            "moveis is not a corpus. Did you mean movies? For your own file, leave data_dir out.",
         ),
         ('corpus = "a.csv"\nconditions = 3', "conditions must be a table, got 3."),
         ('corpus = "a.csv"\n[conditions]\na = 1', "conditions.a must be a table, got 1. Write [conditions.a]."),
-        ('corpus = "a.csv"', "There are no conditions. Write a table for each, such as [conditions.human]."),
+        ('corpus = "a.csv"', "There are no conditions. Add a table for each, such as [conditions.human]."),
         ('corpus = "a.csv"\nsample = 9999999', "sample must be at most 1,000,000, got 9999999."),
         ('corpus = "a.csv"\nper_item = 1001', "per_item must be at most 1,000, got 1001."),
         ('corpus = "a.csv"\nchecks = 1001', "checks must be at most 1,000, got 1001."),
         ('corpus = "a.csv"\nannotators = 10001', "annotators must be at most 10,000, got 10001."),
-        ('corpus = "a.csv"\nsample = 2\nchecks = 3', "checks must be at most sample, which is 2, got 3."),
+        ('corpus = "a.csv"\nsample = 2\nchecks = 3', "checks must be at most sample (2), got 3."),
         (
             'corpus = "movies"\ndata_dir = "x"\ntext = "review"\n[data]\nskip_bad = true',
-            "movies is read as it is: text, skip_bad would change nothing. Leave [data] out.",
+            "text, skip_bad has no effect on movies, which has its own format. Leave [data] out.",
         ),
         (
             'corpus = "imdb"\ndata_dir = "x"',
             "imdb is not a corpus. There are: sst, agnews, evinf, movies, multirc. "
-            "For a file of your own, leave data_dir out.",
+            "For your own file, leave data_dir out.",
         ),
         (
             'corpus = "a.csv"\nsample = "4"',
@@ -149,45 +148,46 @@ z = "Same"
         ),
         (
             'corpus = "a.csv"\nsample = 4.0',
-            "sample must be a whole number, got 4.0. Write it without a point.",
+            "sample must be a whole number, got 4.0. Write it without a decimal point.",
         ),
         ('corpus = "a.csv"\nsample = true', "sample must be a whole number, got True."),
-        ('corpus = "a.csv"\ntitle = " "', "title must be text that people can read, got ' '. Write some."),
+        ('corpus = "a.csv"\ntitle = " "', "title must contain visible text, got ' '."),
         (
             'corpus = "a.csv"\ntitle = "A\\nB"',
-            "title must stand on one line, got 'A\\nB'. Take the line breaks out.",
+            "title must be on one line, got 'A\\nB'. Remove the line breaks.",
         ),
         (
             'corpus = "a.csv"\ntitle = "A\\u2066B"',
-            "title must not turn the reading direction round, got 'A\\u2066B'. Take such signs out.",
+            "title must not contain characters that change the text direction, got 'A\\u2066B'. Remove them.",
         ),
         *(
             (
                 f'corpus = "a.csv"\n[texts]\n{name} = "\\n "',
-                f"texts.{name} must be text that people can read. Write some, or leave it out.",
+                f"texts.{name} must contain visible text. Write some, or leave it out.",
             )
             for name in ("consent", "instructions", "question", "thanks")
         ),
         (
             'corpus = "a.csv"\n[conditions.""]\nkind = "human"',
-            "A condition's name must be text that people can read, got ''. Write some.",
+            "A condition's name must contain visible text, got ''.",
         ),
         (
             'corpus = "a.csv"\n[conditions."a\\u202eb"]\nkind = "human"',
-            "A condition's name must not turn the reading direction round, got 'a\\u202eb'. Take such signs out.",
+            "A condition's name must not contain characters that change the text direction, got 'a\\u202eb'. "
+            "Remove them.",
         ),
         (
             'corpus = "a.csv"\n[conditions."a b"]\nkind = "human"\n[conditions." A  b"]\nkind = "human"',
-            "conditions: 'a b' and ' A  b' look alike. Give each its own name.",
+            "conditions: 'a b' and ' A  b' look alike. Give each a different name.",
         ),
-        ('corpus = "a.csv"\n[labels]\nx = " "', "labels.x must be text that people can read, got ' '. Write some."),
+        ('corpus = "a.csv"\n[labels]\nx = " "', "labels.x must contain visible text, got ' '."),
         (
             'corpus = "a.csv"\n[labels]\nx = "Up\\rDown"',
-            "labels.x must stand on one line, got 'Up\\rDown'. Take the line breaks out.",
+            "labels.x must be on one line, got 'Up\\rDown'. Remove the line breaks.",
         ),
         (
             'corpus = "a.csv"\n[labels]\nx = "Good"\ny = "\\u200bGOOD "',
-            "labels: 'Good' and '\\u200bGOOD ' look alike. Give each label its own.",
+            "labels: 'Good' and '\\u200bGOOD ' look alike. Give each label a different text.",
         ),
     ],
 )
@@ -198,18 +198,8 @@ def test_what_cannot_be_a_study_is_refused(tmp_path: Path, text: str, problem: s
     assert f"In {path}: {problem}" in str(caught.value).splitlines()
 
 
-def test_answers_stay_on_their_scales() -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  # all lines are compared
-        Answer("pos", 5, True, -1)
-    assert str(caught.value).splitlines() == [
-        "confidence must be a whole number from 1 (not confident) to 4 (very confident), got 5.",
-        "readability must be a whole number from 1 (very difficult) to 5 (very easy), got True.",
-        "milliseconds must be a whole number from 0 to 604,800,000 (a week), got -1.",
-    ]
-
-
 def test_a_study_runs_without_models() -> None:
-    modules = "fresh.study.overview, fresh.study.importing.apply, fresh.study.figure"
+    modules = "fresh.study.overview, fresh.study.importing, fresh.study.results"
     command = f"import sys, {modules}; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from fresh.data.corpora import CORPORA
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Mask
-from fresh.errors import StudyError
-from fresh.study.answer import Answer
-from fresh.study.items import Load, make_plan
-from fresh.study.sampling import draw, in_turns, random_mask
+from fresh.errors import DataError, StudyError
+from fresh.study.answers import Answer
+from fresh.study.config import StudyConfig, StudyTexts
+from fresh.study.items import LoadModel, alternate_labels, make_plan, random_mask, read_documents, sample_documents
 from strategies import documents
 from studies import FakeModel, First, corpus, load, plan, study, text_of, two_ways
 
@@ -24,7 +24,7 @@ DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[3] / "shared"
 
 def test_each_document_is_cut_in_each_condition() -> None:
     made = plan()
-    assert made.conditions == ("human", "random", "run", "fresh", "full")
+    assert [one.name for one in made.study.conditions] == ["human", "random", "run", "fresh", "full"]
     assert [(item.document, item.condition) for item in made.items] == [(d, c) for d in range(6) for c in range(5)]
     for document, source in enumerate(made.documents):
         number = int(source.id.removeprefix("doc-"))
@@ -68,8 +68,8 @@ def test_checks_ask_for_certain_answers() -> None:
     assert text_of(first) == (
         "this is a check that you are reading . please choose bad , not confident and very easy ."
     )
-    assert first.asked == Answer("neg", 1, 5)
-    assert second.asked == Answer("pos", 4, 1)
+    assert first.expected == Answer("neg", 1, 5)
+    assert second.expected == Answer("pos", 4, 1)
 
 
 def test_a_check_asks_about_something_like_all_others() -> None:
@@ -110,16 +110,16 @@ def test_what_somebody_should_know_is_said() -> None:
         First(8), fingerprints=TrainingFingerprints.from_documents(example.document for example in examples)
     )
     ways = {"ours": {"model": "m"}, "full": {"kind": "full_text"}}
-    assert make_plan(study(ways), examples, lambda _: trained).remarks == (
-        "ours was trained with 6 of 6 documents: its rationales may be too good.",
+    assert make_plan(study(ways), examples, lambda _: trained).warnings == (
+        "ours was trained on 6 of 6 documents: its rationales may look too good.",
         "ours and full show the same words in 6 of 6 documents.",
     )
-    assert make_plan(study(two_ways(), per_item=4), examples, load).remarks == (
-        "per_item is 4, an even number: votes may be tied, half against half. Choose an odd one.",
+    assert make_plan(study(two_ways(), per_item=4), examples, load).warnings == (
+        "per_item is 4, an even number: votes can be tied. Choose an odd number.",
     )
 
 
-def refused(examples: list[Example], ways: dict[str, Any], load: Load = load, **settings: Any) -> str:
+def refused(examples: list[Example], ways: dict[str, Any], load: LoadModel = load, **settings: Any) -> str:
     with pytest.raises(StudyError) as caught:
         make_plan(study(ways, **settings), examples, load)
     return str(caught.value)
@@ -134,49 +134,51 @@ def test_what_a_corpus_cannot_give_is_told_at_once() -> None:
     ways = {"human": {"kind": "human"}, "pairs": {"model": "pairs"}, "gone": {"model": "gone"}}
     told = refused(corpus(7, marked=False), ways, strange, labels={"POS": "Positive"})
     assert told.splitlines() == [
-        "The study names labels that no document has: POS. There are: neg, pos.",
-        "No words are marked in any of the 7 documents: there are no human rationales to show. Leave the human "
-        "condition out, or name the column that has them (rationale).",
-        "conditions.pairs: the model knows the labels no, yes, but the documents have neg, pos. Train one on these "
+        "[labels] names labels that no document has: POS. There are: neg, pos.",
+        "None of the 7 documents has marked words, so there are no human rationales to show. Remove the human "
+        "condition, or set rationale to the column that has them.",
+        "conditions.pairs: the model knows the labels no, yes, but the documents have neg, pos. Train a model on these "
         "labels.",
-        "conditions.pairs: the model was trained with queries, but the documents have none. Choose a model that was "
-        "trained without queries.",
+        "conditions.pairs: the model was trained with queries, but the documents have none. Choose a model trained "
+        "without queries.",
         "conditions.gone: There is no folder gone.",
     ]
 
 
 def test_single_texts_models_are_refused_for_pairs() -> None:
     assert refused(corpus(query="why ?"), {"a": {"model": "model-2"}}) == (
-        "conditions.a: the model was trained without queries, but the documents have some. Choose a model that was "
-        "trained with queries."
+        "conditions.a: the model was trained without queries, but the documents have some. Choose a model trained with "
+        "queries."
     )
 
 
 def test_bad_documents_are_refused() -> None:
     full = {"full": {"kind": "full_text"}}
     same = [replace(example, label="neg") for example in corpus()]
-    assert refused(same, full) == ("All 20 documents have the label 'neg'. People need at least two to choose from.")
+    assert refused(same, full) == (
+        "All 20 documents have the label 'neg'. People need at least two labels to choose from."
+    )
     twins = [replace(example, document=replace(example.document, id="x")) for example in corpus()]
-    assert refused(twins, full) == "20 documents are called 'x'. Give each its own id."
+    assert refused(twins, full) == "20 documents have the id 'x'. Give each document its own id."
     half = [*corpus(), Example(Document.from_words(["\ud800"], id="half"), "pos")]
-    assert refused(half, full) == "Document 'half' holds half a character. Mend it, or leave it out."
+    assert refused(half, full) == ("Document 'half' contains an unpaired surrogate. Fix it, or leave the document out.")
     assert refused(corpus(), full, labels={"neg": "pos"}) == (
-        "Two labels look alike as people read them: 'pos' and 'pos'. Give each its own in [labels]."
+        "The labels 'pos' and 'pos' look alike. Give each a different text in [labels]."
     )
     assert refused(corpus(), full, labels={"neg": " POS"}) == (
-        "Two labels look alike as people read them: ' POS' and 'pos'. Give each its own in [labels]."
+        "The labels ' POS' and 'pos' look alike. Give each a different text in [labels]."
     )
     broken = [replace(one, label="pos\nneg") if number % 2 else one for number, one in enumerate(corpus())]
     assert refused(broken, full) == (
-        "The label 'pos\\nneg', as people read it, must stand on one line, got 'pos\\nneg'. Take the line breaks out."
+        "The text of the label 'pos\\nneg' must be on one line, got 'pos\\nneg'. Remove the line breaks."
     )
-    assert refused(corpus(7), full).endswith("there are 7. Ask for less (sample, practice).")
+    assert refused(corpus(7), full).endswith("but there are 7. Lower sample or practice.")
 
 
 def test_empty_rationales_are_refused() -> None:
     ways = {"ours": {"model": "model-0"}, "random": {"kind": "random_contiguous", "like": "ours"}}
     assert refused(corpus(8), ways, practice=0, sample=8).endswith(
-        "is kept (8 such documents), so that there is nothing to show. Choose a model that always keeps some."
+        "is selected (8 such documents). Choose a model that always selects some."
     )
 
 
@@ -195,7 +197,7 @@ def test_random_words_keep_their_number_and_order(
 def test_samples_have_the_mix_of_labels(rows: list[tuple[str, int]], data: st.DataObject) -> None:
     examples = [Example(Document.from_words([f"text{text}"], id=str(i)), label) for i, (label, text) in enumerate(rows)]
     n = data.draw(st.integers(1, len(examples)))
-    places = draw(examples, n, np.random.default_rng(0))
+    places = sample_documents(examples, n, np.random.default_rng(0))
     assert len(set(places)) == len(places) == n
     counts, sizes = (Counter(e.label for e in part) for part in ([examples[p] for p in places], examples))
     assert all(abs(counts[label] - n * size / len(examples)) < 1 for label, size in sizes.items())
@@ -219,13 +221,13 @@ def test_the_papers_corpora_make_studies(name: str, n_texts: int) -> None:
 
 def test_sst_has_no_human_rationales() -> None:
     examples = [Example(e.document, e.label) for e in corpus()]
-    assert "No words are marked in any of the 20 documents" in refused(examples, two_ways())
+    assert "None of the 20 documents has marked words" in refused(examples, two_ways())
     unmarked = [replace(e, human=Mask(np.zeros(8, dtype=bool))) for e in corpus()]
-    assert "No words are marked in any of the 20 documents" in refused(unmarked, two_ways())
+    assert "None of the 20 documents has marked words" in refused(unmarked, two_ways())
     few = [*corpus(7), *unmarked[7:]]
     assert refused(few, two_ways()) == (
-        "The study needs 8 documents (6 to be judged and 2 to practise), but there are 20, of which people marked "
-        "words in 7. Ask for less (sample, practice), or leave the human condition out."
+        "The study needs 8 documents (6 to judge and 2 for practice), but there are 20, of which 7 have marked words. "
+        "Lower sample or practice, or remove the human condition."
     )
 
 
@@ -238,10 +240,8 @@ def test_labels_take_turns_in_practice_and_examples() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=12))
 def test_taking_turns_keeps_all_and_their_order(labels: list[str]) -> None:
-    given_ones = [
-        Example(Document.from_text(f"text {number}", str(number)), label) for number, label in enumerate(labels)
-    ]
-    turned = in_turns(given_ones)
+    given_ones = [Example(Document.from_text(f"text {n}", str(n)), label) for n, label in enumerate(labels)]
+    turned = alternate_labels(given_ones)
     assert sorted(map(id, turned)) == sorted(map(id, given_ones))
     for label in "abc":
         assert [one for one in turned if one.label == label] == [one for one in given_ones if one.label == label]
@@ -256,3 +256,13 @@ def test_labels_stand_in_the_order_of_the_study() -> None:
     assert list(make_plan(study(two_ways(), labels), corpus(), load).labels.items()) == list(labels.items())
     assert list(make_plan(study(two_ways(), {"pos": "Good"}), corpus(), load).labels) == ["pos", "neg"]
     assert list(make_plan(study(two_ways()), corpus(), load).labels) == ["neg", "pos"]
+
+
+def test_a_name_that_no_corpus_has_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"imdb does not exist.*Set corpus in s\.toml.*sst, agnews.*data_dir"):
+        read_documents(StudyConfig("imdb"), Path("s.toml"))
+
+
+def test_the_default_texts_are_true_of_all_conditions() -> None:
+    assert "short" not in StudyTexts().consent
+    assert StudyTexts().instructions.startswith("Each page shows a text, or only some words of one:")

@@ -1,70 +1,431 @@
-"""What may be answered: only what is shown."""
+"""Items are given and answered once, by plan; what somebody gave back is theirs again while nobody has the place."""
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import func, select
 
-from fresh.errors import StudyError
-from fresh.study.annotators import _enrol, consent, leave
-from fresh.study.answer import Answer
-from fresh.study.schema import ItemRow
-from fresh.study.service import may_get_more, next_task, save
-from fresh.study.store import Store, create_study
-from studies import plan, two_ways
+from elsewhere import write
+from fresh.errors import NotAssignedError, StudyError
+from fresh.study.annotators import add_annotators, exclude, leave, readmit, record_consent, release_expired, set_paused
+from fresh.study.answers import Answer
+from fresh.study.importing import import_study
+from fresh.study.overview import get_overview, read_responses
+from fresh.study.schema import AnswerRow, AssignmentRow, Base, ItemRow, PracticeAnswerRow
+from fresh.study.service import (
+    Progress,
+    SavedAnswer,
+    Task,
+    get_feedback,
+    get_progress,
+    list_examples,
+    list_items,
+    may_get_more,
+    next_item,
+    save_answer,
+)
+from fresh.study.store import Store, create_study, now_ms, open_study
+from studies import HOURS, YES, MakeStore, enroll, get_item, join, plan, two_ways, work
 
-YES = Answer("pos", 3, 4, 1500)
+NO = Answer("neg", 1, 2, 900)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = create_study(tmp_path, plan(two_ways(), sample=6, practice=2, checks=2, per_item=2))
-    yield made
-    made.close()
+def eight(database: str) -> "Store":
+    """Eight answers, which two people can give."""
+    return create_study(database, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1))
+
+
+def count(store: Store, table: type[Base]) -> int:
+    with store.read_session() as session:
+        return session.scalar(select(func.count()).select_from(table)) or 0
 
 
 def of_kind(store: Store, kind: str) -> list[int]:
-    with store.reading() as session:
+    with store.read_session() as session:
         return list(session.scalars(select(ItemRow.id).where(ItemRow.kind == kind).order_by(ItemRow.id)))
 
 
-def test_checks_and_practice_cannot_be_answered_before_they_are_shown(store: Store) -> None:
-    who = _enrol(store, "p1").id
+def check_places(store: Store) -> None:
+    """See that no place was given twice, and that all is counted right."""
+    live = select(AssignmentRow.item, func.count()).where(AssignmentRow.state != "released")
+    with store.read_session() as session:
+        taken = dict(session.execute(live.group_by(AssignmentRow.item)).tuples().all())
+        for item in session.scalars(select(ItemRow).where(ItemRow.kind == "real")):
+            assert item.taken == taken.get(item.id, 0) <= item.wanted
+
+
+def test_somebody_practises_answers_is_checked_and_is_done(stored: Store) -> None:
+    [who] = join(stored, "p1")
+    kinds: list[str] = []
+    while (task := next_item(stored, who)) is not None:
+        assert next_item(stored, who) == task  # the same until it is answered
+        kinds.append(task.kind)
+        saved = save_answer(stored, who, task.item, YES)
+        assert saved.label in (("neg", "pos") if task.kind == "practice" else (None,))
+        assert save_answer(stored, who, task.item, NO) == SavedAnswer(YES, True, saved.label)  # the first stands
+    assert kinds == ["practice", "real", "real", "real", "check", "real", "real", "real"]
+    assert get_progress(stored, who) == Progress(1, 1, 7, 7)  # with the check
+    assert (count(stored, AnswerRow), count(stored, PracticeAnswerRow)) == (6, 2)
+    check_places(stored)
+
+
+def test_what_cannot_be_saved_is_refused(stored: Store) -> None:
+    one, two = join(stored, "p1", "p2")
+    work(stored, one, 1)
+    task = get_item(stored, one)
+    with pytest.raises(NotAssignedError, match=rf"Item {task.item} is not assigned to you"):
+        save_answer(stored, two, task.item, YES)
+    with pytest.raises(StudyError, match=r"poss is not a label of this study.*pos\?"):
+        save_answer(stored, one, task.item, Answer("poss", 1, 1))
+    with pytest.raises(StudyError, match="no item 9999"):
+        save_answer(stored, one, 9999, YES)
+    with pytest.raises(StudyError, match="no annotator 77"):
+        next_item(stored, 77)
+    with pytest.raises(StudyError, match="Agree to take part first"):
+        next_item(stored, enroll(stored, "new"))
+
+
+def test_practice_and_checks_are_answered_in_their_turn_only(make_store: MakeStore) -> None:
+    store = make_store(sample=6, practice=2, checks=2, per_item=2)
+    who = enroll(store, "p1")
     first, second = of_kind(store, "practice")
-    with pytest.raises(StudyError, match=r"^Agree to take part first\.$"):
-        save(store, who, first, YES)
-    consent(store, who)
+    with pytest.raises(StudyError, match="Agree to take part first"):
+        save_answer(store, who, first, YES)
+    record_consent(store, who)
     for item in (second, *of_kind(store, "check")):
-        with pytest.raises(StudyError) as caught:
-            save(store, who, item, YES)
-        assert str(caught.value) == f"Item {item} was not given to you. Go on with the one that is shown."
+        with pytest.raises(NotAssignedError, match=rf"Item {item} is not assigned to you"):
+            save_answer(store, who, item, YES)
     seen: list[str] = []
-    while (task := next_task(store, who)) is not None:
+    while (task := next_item(store, who)) is not None:
         seen.append(task.kind)
-        save(store, who, task.item, YES)
+        save_answer(store, who, task.item, YES)
     assert (seen.count("practice"), seen.count("check"), seen.count("real")) == (2, 2, 6)
 
 
-def test_who_gets_nothing_may_get_what_others_give_back(tmp_path: Path) -> None:
-    store = create_study(tmp_path / "small", plan(two_ways(), sample=1, practice=0, checks=0, per_item=1))
-    first, second, third = people = [_enrol(store, name).id for name in ("p1", "p2", "p3")]
-    for who in people:
-        consent(store, who)
-    held = [next_task(store, who) for who in people]
+def test_feedback_is_for_answered_practice_and_examples_cannot_be_answered(stored: Store) -> None:
+    [who] = join(stored, "p1")
+    practice, check = (of_kind(stored, kind)[0] for kind in ("practice", "check"))
+    task = get_item(stored, who)
+    with pytest.raises(NotAssignedError, match="feedback on practice"):
+        get_feedback(stored, who, task.item)
+    label = save_answer(stored, who, task.item, YES).label
+    solved = get_feedback(stored, who, task.item)
+    assert (solved.rationale, solved.label, solved.answer) == (task.rationale, label, YES)
+    assert set(list_items(stored, who)) == {practice, check}
+    work(stored, who)  # the check among them
+    with pytest.raises(NotAssignedError):
+        get_feedback(stored, who, check)
+    examples, [item, *_] = list_examples(stored), of_kind(stored, "example")
+    assert len(examples) == 2
+    numbers = [int(one.rationale.words[0].removeprefix("word").partition(".")[0]) for one in examples]
+    assert [one.label for one in examples] == [("neg", "pos")[number % 2] for number in numbers]
+    assert item not in list_items(stored, who)
+    with pytest.raises(NotAssignedError):
+        save_answer(stored, who, item, YES)
+
+
+def test_a_paused_study_takes_answers_and_gives_nothing_out(stored: Store) -> None:
+    [who] = join(stored, "p1")
+    task = get_item(stored, who)
+    set_paused(stored, True)
+    with pytest.raises(StudyError, match="paused"):
+        next_item(stored, who)
+    save_answer(stored, who, task.item, YES)
+    set_paused(stored, False)
+    assert next_item(stored, who) != task
+
+
+@pytest.mark.parametrize(("end", "n_counted"), [(leave, 2), (exclude, 0)])
+def test_who_is_gone_gives_places_back(stored: Store, end: Callable[[Store, int], int], n_counted: int) -> None:
+    who, *others = join(stored, *"abcdef")
+    work(stored, who, 2)
+    held = get_item(stored, who)
+    end(stored, who)
+    leave(stored, who)  # changes nothing any more
+    match = "You have left this study" if n_counted else "Your participation in this study has ended"
+    with pytest.raises(StudyError, match=match):
+        next_item(stored, who)
+    with pytest.raises(StudyError, match=match):
+        save_answer(stored, who, held.item, YES)
+    assert sum(work(stored, other) for other in others) == 24 - n_counted
+    check_places(stored)
+
+
+def test_late_answers_are_taken_while_there_is_a_place(stored: Store) -> None:
+    who, late, *others = join(stored, *"abcdef")
+    for one in (who, late):
+        work(stored, one, 1)
+    task, other = get_item(stored, who), get_item(stored, late)
+    assert release_expired(stored) == 0
+    assert release_expired(stored, now_ms() + 25 * HOURS) == 2
+    assert not save_answer(stored, who, task.item, YES).repeated
+    for one in others:
+        work(stored, one)
+    with pytest.raises(NotAssignedError, match=rf"Item {other.item} was given to somebody else"):
+        save_answer(stored, late, other.item, YES)
+    check_places(stored)
+
+
+def test_two_servers_do_not_go_beyond_the_plan(stored: Store, database: str) -> None:
+    people = join(stored, *"abcdefghijkl")
+    barrier = threading.Barrier(12)
+    with closing(open_study(database)) as other, ThreadPoolExecutor(12) as pool:
+
+        def one(number: int) -> int:
+            barrier.wait()
+            return work((stored, other)[number % 2], people[number])
+
+        assert sum(pool.map(one, range(12))) == 24
+    check_places(stored)
+
+
+def test_one_person_at_two_windows_gets_one_item_and_one_answer(stored: Store) -> None:
+    [who] = join(stored, "p1")
+    work(stored, who, 1)
+    with ThreadPoolExecutor(8) as pool:
+        [item] = {task.item for task in pool.map(lambda _: get_item(stored, who), range(16))}
+        saved = list(pool.map(lambda n: save_answer(stored, who, item, (YES, NO)[n % 2]), range(16)))
+    assert sum(not one.repeated for one in saved) == 1
+    assert len({one.answer for one in saved}) == 1
+
+
+def test_who_gets_nothing_may_get_what_others_give_back(make_store: MakeStore) -> None:
+    store = make_store(sample=1, practice=0, checks=0, per_item=1)
+    first, second, third = people = join(store, "p1", "p2", "p3")
+    held = [next_item(store, who) for who in people]
     assert held[2] is None
     assert [may_get_more(store, who) for who in people] == [False, False, True]
     assert held[0] is not None
-    save(store, first, held[0].item, YES)
+    save_answer(store, first, held[0].item, YES)
     leave(store, second)
     assert not may_get_more(store, third)  # it is free now
-    assert next_task(store, third) == held[1]
+    assert next_item(store, third) == held[1]
     assert not may_get_more(store, third)
+
+
+def stay_away(store: Store) -> None:
+    assert release_expired(store, now_ms() + 25 * HOURS) == 1
+
+
+def assignments(store: Store, who: int) -> list[tuple[int, str]]:
+    with store.read_session() as session:
+        rows = select(AssignmentRow).where(AssignmentRow.annotator == who).order_by(AssignmentRow.id)
+        return [(row.item, row.state) for row in session.scalars(rows)]
+
+
+def other_condition(store: Store, item: int) -> int:
+    """The same document in the other condition."""
+    with store.read_session() as session:
+        this = session.get_one(ItemRow, item)
+        return session.scalars(select(ItemRow.id).where(ItemRow.document == this.document, ItemRow.id != item)).one()
+
+
+def answer_until(store: Store, who: int, item: int) -> bool:
+    """Answer until some item is before somebody; say whether it came."""
+    while (task := next_item(store, who)) is not None:
+        if task.item == item:
+            return True
+        save_answer(store, who, task.item, YES)
+    return False
+
+
+def test_who_stays_away_and_comes_back_goes_on_where_they_were(eight: Store) -> None:
+    first, second = join(eight, "p1", "p2")
+    work(eight, first, 1)
+    task = get_item(eight, first)
+    stay_away(eight)
+    assert get_overview(eight).n_more == 0
+    time.sleep(0.01)
+    back = now_ms()
+    assert get_item(eight, first) == task
+    with eight.read_session() as session:
+        [at] = session.scalars(select(AssignmentRow.at).where(AssignmentRow.state == "open"))
+    assert at >= back  # it lies before them anew
+    assert [state for _, state in assignments(eight, first)] == ["answered", "open"]
+    assert (work(eight, first, 2), work(eight, second)) == (2, 4)
+    task = get_item(eight, first)
+    stay_away(eight)  # also if nothing else is left
+    assert get_overview(eight).annotators[0].status == "active"
+    assert get_item(eight, first) == task
+    assert work(eight, first) == 1
+    assert [one.status for one in get_overview(eight).annotators] == ["finished", "finished"]
+    eight.close()
+
+
+def test_what_somebody_else_has_stays_gone_until_they_give_it_back(eight: Store) -> None:
+    first, *others = join(eight, "p1", "p2", "p3")
+    task = get_item(eight, first)
+    stay_away(eight)
+    with_it = next(who for who in others if answer_until(eight, who, task.item))
+    assert get_item(eight, first) != task
+    work(eight, first)
+    assert may_get_more(eight, first)
+    assert get_overview(eight).annotators[0].status == "active"
+    leave(eight, with_it)
+    assert get_item(eight, first) == task
+    assert not may_get_more(eight, first)
+    eight.close()
+
+
+def test_what_somebody_else_has_answered_never_comes_again(eight: Store) -> None:
+    first, *others = join(eight, "p1", "p2", "p3")
+    task = get_item(eight, first)
+    stay_away(eight)
+    for who in others:
+        work(eight, who)
+    assert len(read_responses(eight)) == 8
+    assert not may_get_more(eight, first)
+    assert [one.status for one in get_overview(eight).annotators] == ["finished"] * 3
+    assert next_item(eight, first) is None
+    with pytest.raises(NotAssignedError, match="was given to somebody else"):
+        save_answer(eight, first, task.item, YES)
+    eight.close()
+
+
+@pytest.mark.parametrize("end", [exclude, leave])
+def test_who_is_readmitted_gets_what_was_before_them(eight: Store, end: Callable[[Store, int], int]) -> None:
+    first, second = join(eight, "p1", "p2")
+    work(eight, first, 2)
+    task = get_item(eight, first)
+    end(eight, first)
+    assert get_overview(eight).n_more == 1
+    assert readmit(eight, first) == 0
+    assert get_overview(eight).n_more == 0
+    assert get_item(eight, first) == task
+    assert (work(eight, first), work(eight, second)) == (2, 4)
+    assert len(read_responses(eight)) == 8
+    eight.close()
+
+
+def test_whoever_is_readmitted_counts_again_as_far_as_places_are_left(stored: Store) -> None:
+    who, *others = join(stored, *"abcde")
+    work(stored, who, 3)
+    exclude(stored, who)
+    assert (readmit(stored, who), len(read_responses(stored))) == (0, 3)
+    check_places(stored)
+    leave(stored, who)
+    assert (readmit(stored, who), work(stored, who, 1)) == (0, 1)
+    exclude(stored, who)
+    taken = sum(work(stored, other) for other in others)
+    n_lost = readmit(stored, who)
+    assert (taken + 4 - n_lost, n_lost > 0) == (24, True)
+    check_places(stored)
+
+
+def test_an_answer_that_does_not_count_is_not_asked_for_again(eight: Store) -> None:
+    [first] = join(eight, "p1")
+    item = get_item(eight, first).item
+    save_answer(eight, first, item, YES)
+    exclude(eight, first)
+    with_it = next(who for who in join(eight, "p2", "p3") if answer_until(eight, who, item))
+    assert readmit(eight, first) == 1
+    leave(eight, with_it)
+    assert get_item(eight, first).item != item
+    eight.close()
+
+
+def test_two_windows_get_it_once(eight: Store) -> None:
+    [first] = join(eight, "p1")
+    task = get_item(eight, first)
+    stay_away(eight)
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: next_item(eight, first), range(8))) == {task}
+    with eight.read_session() as session:
+        assert session.get_one(ItemRow, task.item).taken == 1
+    eight.close()
+
+
+def reject(store: Store, folder: Path, item: int) -> None:
+    import_study(store, "mturk", write(folder / "r.csv", f"WorkerId,Input.item,Reject\np1,{item},too fast\n"))
+
+
+def test_what_was_seen_elsewhere_is_not_given_here(eight: Store, tmp_path: Path) -> None:
+    first, other = join(eight, "p1", "p0")
+    item = get_item(eight, other).item
+    reject(eight, tmp_path, other_condition(eight, item))
+    exclude(eight, other)
+    work(eight, first)
+    assert {item, other_condition(eight, item)}.isdisjoint(one.item for one in read_responses(eight))
+    assert len(read_responses(eight)) == 3
+    eight.close()
+
+
+def test_what_was_seen_in_another_condition_meanwhile_is_not_given_again(eight: Store, tmp_path: Path) -> None:
+    [first] = join(eight, "p1")
+    item = get_item(eight, first).item
+    stay_away(eight)
+    reject(eight, tmp_path, other_condition(eight, item))
+    assert work(eight, first) == 3
+    assert (item, "seen") in assignments(eight, first)
+    eight.close()
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["look", "answer", "leave", "exclude", "back", "stale"])))
+
+
+@given(steps=STEPS)
+@settings(max_examples=8, deadline=None)
+def test_whoever_comes_and_goes_the_plan_is_kept(
+    steps: list[tuple[int, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    come_and_go(steps, tmp_path_factory.mktemp("s"))
+
+
+@pytest.mark.slow
+@given(steps=STEPS)
+@settings(max_examples=200, deadline=None)
+def test_whoever_comes_and_goes_often_the_plan_is_kept(
+    steps: list[tuple[int, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    come_and_go(steps, tmp_path_factory.mktemp("s"))
+
+
+def come_and_go(steps: list[tuple[int, str]], folder: Path) -> None:
+    """Nobody sees a document in two conditions; all answers are there, or it is said that people are missing."""
+    store = create_study(folder, plan(two_ways(), sample=3, practice=0, checks=0, per_item=2))
+    people = join(store, "p0", "p1", "p2", "p3")
+    shown: dict[tuple[int, int], set[int]] = {}
+
+    def see(who: int, task: Task) -> None:
+        with store.read_session() as session:
+            document = session.get_one(ItemRow, task.item).document or 0
+        shown.setdefault((who, document), set()).add(task.item)
+
+    for number, step in steps:
+        who = people[number]
+        active = {one.id: one.state == "active" for one in get_overview(store).annotators}[who]
+        if step in ("look", "answer") and active and (task := next_item(store, who)) is not None:
+            see(who, task)
+            save_answer(store, who, task.item, YES) if step == "answer" else None
+        elif step in ("leave", "exclude", "back"):
+            {"leave": leave, "exclude": exclude, "back": readmit}[step](store, who)
+        elif step == "stale":
+            release_expired(store, now_ms() + 25 * HOURS)
+    for who in people:
+        readmit(store, who)
+    for who in [*people, *join(store, *(f"new {number}" for number in range(get_overview(store).n_more)))]:
+        while (task := next_item(store, who)) is not None:
+            see(who, task)
+            save_answer(store, who, task.item, YES)
+    assert all(len(items) == 1 for items in shown.values())
+    found = get_overview(store)
+    assert found.n_answered == 12 or found.n_more > 0
+    assert not any(one.status == "active" for one in found.annotators)
     store.close()
 
 
-def test_only_its_owner_reads_the_database(store: Store, tmp_path: Path) -> None:
-    consent(store, _enrol(store, "p1").id)
-    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir() if path.name.startswith("study.db")}
-    assert modes["study.db"] == 0o600
-    assert set(modes.values()) == {0o600}
+def test_nobody_practises_who_has_not_agreed(stored: Store) -> None:
+    add_annotators(stored, 1)
+    [practice] = of_kind(stored, "practice")
+    with pytest.raises(StudyError, match="Agree to take part first"):
+        save_answer(stored, 1, practice, YES)
+    record_consent(stored, 1)
+    assert not save_answer(stored, 1, practice, YES).repeated

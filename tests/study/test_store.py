@@ -1,245 +1,45 @@
+"""Databases of studies: made, opened, migrated, shared by servers, out of room."""
+
+import os
+import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import func, select, text
+from sqlalchemy import select, text
 
+import fresh.study.store
+import study_load
+from elsewhere import outcome
+from fresh.cli.main import main
 from fresh.errors import StudyError
-from fresh.study.annotators import _enrol, add_annotators, exclude, leave, pause, release_stale, sign_in
-from fresh.study.answer import Answer
+from fresh.study.annotators import is_admin, sign_in
+from fresh.study.importing import import_study
 from fresh.study.items import make_plan
-from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, Table
-from fresh.study.service import Saved, _Progress, next_task, progress, save
-from fresh.study.store import Store, _bring_up_to_date, _connect, create_study, now, open_study
-from shared_study_store import (
-    YES,
-    check,
-    people,
-    store,  # noqa: F401
-    work,
-)
-from studies import corpus, load, plan, study, two_ways
+from fresh.study.overview import get_overview, read_answers, read_responses
+from fresh.study.schema import AnnotatorRow, Base
+from fresh.study.store import Store, _connect, _migrate, _prepare, create_study, open_study
+from studies import MakeStore, corpus, load, plan, study, two_ways, work
 
-NO = Answer("neg", 1, 2, 900)
+EARLIER = Path(__file__).parents[1] / "data_files" / "study"
+"""A study of the version of November 2026: four documents, two conditions, three codes and somebody from outside."""
 
 
-def rows(store: Store, table: type[Table]) -> int:
-    with store.reading() as session:
-        return session.scalar(select(func.count()).select_from(table)) or 0
-
-
-def test_somebody_practises_answers_is_checked_and_is_done(store: Store) -> None:
-    [who] = people(store, 1)
-    kinds: list[str] = []
-    while (task := next_task(store, who)) is not None:
-        assert next_task(store, who) == task  # the same until it is answered
-        kinds.append(task.kind)
-        assert save(store, who, task.item, YES).label in (("neg", "pos") if task.kind == "practice" else (None,))
-    assert kinds == ["practice", "real", "real", "real", "check", "real", "real", "real"]
-    assert progress(store, who) == _Progress(1, 1, 7, 7)  # with the check
-    assert (rows(store, AnswerRow), rows(store, AsideRow)) == (6, 2)
-    check(store)
-
-
-def test_an_answer_is_saved_once_and_the_first_stands(store: Store) -> None:
-    [who] = people(store, 1)
-    for _ in range(2):  # practice, then a real one
-        task = next_task(store, who)
-        assert task is not None
-        first = save(store, who, task.item, YES)
-        assert save(store, who, task.item, NO) == Saved(YES, True, first.label)
-    assert rows(store, AnswerRow) == rows(store, AsideRow) == 1
-
-
-def test_what_cannot_be_saved_is_refused(store: Store) -> None:
-    one, two = people(store, 2)
-    work(store, one, 1)
-    task = next_task(store, one)
-    assert task is not None
-    with pytest.raises(StudyError, match=rf"^Item {task.item} was not given to you\. Go on with the one that is shown"):
-        save(store, two, task.item, YES)
-    with pytest.raises(StudyError, match=r"^poss is not a label of this study\. Did you mean pos\?$"):
-        save(store, one, task.item, Answer("poss", 1, 1))
-    with pytest.raises(StudyError, match=r"^There is no item 9999 in this study\.$"):
-        save(store, one, 9999, YES)
-    with pytest.raises(StudyError, match=r"^There is no annotator 77 in this study\.$"):
-        next_task(store, 77)
-    with pytest.raises(StudyError, match=r"^Agree to take part first\.$"):
-        next_task(store, _enrol(store, "new").id)
-    with pytest.raises(StudyError, match=r"^Somebody from a crowd platform needs the name that they have there"):
-        _enrol(store, " ")
-
-
-def test_a_paused_study_takes_answers_and_gives_nothing_out(store: Store) -> None:
-    [who] = people(store, 1)
-    task = next_task(store, who)
-    assert task is not None
-    pause(store)
-    with pytest.raises(StudyError, match=r"^The study is paused\. Come back later; your answers are saved\.$"):
-        next_task(store, who)
-    save(store, who, task.item, YES)
-    pause(store, False)
-    assert next_task(store, who) != task
-
-
-def test_who_leaves_keeps_answers_and_gives_back_the_rest(store: Store) -> None:
-    who, *others = people(store, 6)
-    work(store, who, 2)
-    held = next_task(store, who)
-    assert held is not None
-    leave(store, who)
-    with pytest.raises(
-        StudyError, match=r"^You have left this study\. To take part again, ask whoever runs it to readmit you\.$"
-    ):
-        next_task(store, who)
-    with pytest.raises(StudyError, match=r"^You have left this study"):
-        save(store, who, held.item, YES)
-    assert sum(work(store, other) for other in others) == 24 - 2
-    check(store)
-
-
-def test_who_is_excluded_counts_no_more(store: Store) -> None:
-    who, *others = people(store, 6)
-    work(store, who, 3)
-    exclude(store, who)
-    leave(store, who)  # changes nothing any more
-    with pytest.raises(StudyError, match=r"^Your part in this study has ended\.$"):
-        next_task(store, who)
-    assert sum(work(store, other) for other in others) == 24
-    check(store)
-
-
-def test_what_lies_too_long_goes_to_others_but_late_answers_are_taken(store: Store) -> None:
-    [who] = people(store, 1)
-    work(store, who, 1)
-    task = next_task(store, who)
-    assert task is not None
-    assert release_stale(store) == 0
-    assert release_stale(store, now() + 25 * 3_600_000) == 1
-    assert not save(store, who, task.item, YES).repeated
-    check(store)
-
-
-def test_a_place_that_is_gone_is_refused(store: Store) -> None:
-    who, *others = people(store, 5)
-    work(store, who, 1)
-    task = next_task(store, who)
-    assert task is not None
-    release_stale(store, now() + 25 * 3_600_000)
-    assert sum(work(store, other) for other in others) == 23
-    with pytest.raises(StudyError, match=rf"^Item {task.item} was given to somebody else, since no answer came"):
-        save(store, who, task.item, YES)
-    check(store)
-
-
-def test_codes_open_the_door_and_cannot_be_read_back(store: Store) -> None:
-    first, second = add_annotators(store, 2)
-    found = sign_in(store, f" {first.upper()} ")
-    assert found is not None
-    assert (found.state, found.consented) == ("active", False)
-    assert sign_in(store, first.replace("-", "", 2).replace(first.partition("-")[0], f"{found.id}-", 1)) == found
-    assert sign_in(store, second[:-1] + ("a" if second[-1] != "a" else "b")) is None
-    for wrong in ("", "1", "999-aaaa-bbbb-cccc", "²-aaaa", f"{found.id}-", "x" * 1000):
-        assert sign_in(store, wrong) is None
-    with store.reading() as session:
-        kept = [value for row in session.scalars(select(AnnotatorRow)) for value in (row.salt, row.code)]
-    secret = first.partition("-")[2]
-    assert not any(secret in value or secret.replace("-", "") in value for value in kept)
-    assert len(set(kept)) == 4
-    with pytest.raises(StudyError, match=r"^The number of annotators must be at least 1, got 0\.$"):
-        add_annotators(store, 0)
-
-
-def test_a_study_is_opened_again_as_it_was(store: Store, database: str) -> None:
-    again = open_study(database)
-    assert (again.about, again.shape, again.labels) == (store.about, store.shape, {"neg": "neg", "pos": "pos"})
-    assert again.conditions == ("human", "full")
-    again.close()
-    with pytest.raises(StudyError, match=r"already\. Choose another place\.$"):
+def test_a_study_is_opened_again_as_it_was(stored: Store, database: str) -> None:
+    with closing(open_study(database)) as again:
+        assert (again.about, again.design) == (stored.about, stored.design)
+        assert (again.labels, again.conditions) == ({"neg": "neg", "pos": "pos"}, ("human", "full"))
+    with pytest.raises(StudyError, match=r"already a study.*another place"):
         create_study(database, plan(two_ways()))
-
-
-def test_two_servers_do_not_go_beyond_the_plan(store: Store, database: str) -> None:
-    other = open_study(database)
-    crowd = people(store, 12)
-    barrier = threading.Barrier(12)
-
-    def one(number: int) -> int:
-        barrier.wait()
-        return work((store, other)[number % 2], crowd[number])
-
-    with ThreadPoolExecutor(12) as pool:
-        assert sum(pool.map(one, range(12))) == 24
-    check(store)
-    other.close()
-
-
-def test_one_person_at_two_windows_gets_one_item_and_one_answer(store: Store) -> None:
-    [who] = people(store, 1)
-    work(store, who, 1)
-    with ThreadPoolExecutor(8) as pool:
-        tasks = list(pool.map(lambda _: next_task(store, who), range(16)))
-        [item] = {task.item for task in tasks if task is not None}
-        saved = list(pool.map(lambda n: save(store, who, item, (YES, NO)[n % 2]), range(16)))
-    assert sum(not one.repeated for one in saved) == 1
-    assert len({one.answer for one in saved}) == 1
-
-
-def test_somebody_from_outside_is_taken_in_once(store: Store) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        assert len({one.id for one in pool.map(lambda _: _enrol(store, "p1"), range(8))}) == 1
-
-
-def test_migrations_make_the_tables_that_the_code_knows(store: Store) -> None:
-    with store.engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Table.metadata) == []
-
-
-def test_an_older_study_is_migrated_and_a_newer_one_refused(database: str) -> None:
-    Path(database).mkdir() if "://" not in database else None
-    engine = _connect(database)
-    _bring_up_to_date(engine, "a1")
-    with engine.connect().execution_options(writes=True) as connection:
-        connection.execute(text("INSERT INTO annotators (salt, code, state) VALUES ('00', '11', 'active')"))
-        connection.commit()
-    store = create_study(database, plan(two_ways()))
-    with store.reading() as session:
-        assert [(row.code, row.outside) for row in session.scalars(select(AnnotatorRow))] == [("11", None)]
-    with store.engine.connect().execution_options(writes=True) as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = 'z9'"))
-        connection.commit()
-    with pytest.raises(StudyError, match=r"was made by a newer version of fresh \(its tables are of version z9\)"):
-        open_study(database)
-    store.close()
-    engine.dispose()
-
-
-def test_places_without_a_study_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"^There is no study in .*nowhere\. Make one with: fresh study new STUDY"):
-        open_study(tmp_path / "nowhere")
-    (tmp_path / "study.db").touch()
-    with pytest.raises(StudyError, match=r"holds no study\. Make one with: fresh study new STUDY.toml --database URL$"):
-        open_study(tmp_path)
-    with pytest.raises(StudyError, match=r"^mysql is not a database for a study\. There are: sqlite, postgresql\.$"):
-        open_study("mysql://root@localhost/x")
-    with pytest.raises(
-        StudyError, match=r"^The database postgresql\+psycopg://me:\*\*\*@127\.0\.0\.1:1/x cannot be used: "
-    ):
-        open_study("postgresql://me:secret@127.0.0.1:1/x")
-
-
-def test_sqlite_writes_ahead_and_to_the_disk(tmp_path: Path) -> None:
-    store = create_study(tmp_path, plan(two_ways()))
-    with store.engine.connect() as connection:
-        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
-        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
-    store.close()
-    assert sqlite3.connect(tmp_path / "study.db").execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_labels_keep_their_order_in_the_database(database: str) -> None:
@@ -247,3 +47,179 @@ def test_labels_keep_their_order_in_the_database(database: str) -> None:
     create_study(database, make_plan(study(two_ways(), labels), corpus(), load)).close()
     with closing(open_study(database)) as store:
         assert list(store.labels.items()) == list(labels.items())
+
+
+def test_migrations_make_the_tables_that_the_code_knows(stored: Store) -> None:
+    with stored.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+
+
+def test_an_older_study_is_migrated_and_a_newer_one_refused(database: str) -> None:
+    Path(database).mkdir() if "://" not in database else None
+    engine = _connect(database)
+    _migrate(engine, "a1")
+    with engine.connect().execution_options(writes=True) as connection:
+        connection.execute(text("INSERT INTO annotators (salt, code, state) VALUES ('00', '11', 'active')"))
+        connection.commit()
+    store = create_study(database, plan(two_ways()))
+    with store.read_session() as session:
+        assert [(row.code, row.outside) for row in session.scalars(select(AnnotatorRow))] == [("11", None)]
+    with store.engine.connect().execution_options(writes=True) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = 'z9'"))
+        connection.commit()
+    with pytest.raises(StudyError, match=r"newer version of fresh.*z9"):
+        open_study(database)
+    store.close()
+    engine.dispose()
+
+
+def test_a_study_of_the_version_before_opens_and_goes_on(tmp_path: Path) -> None:
+    """With its codes, its secret, its answers, its open item, and files that it exported."""
+    (tmp_path / "s").mkdir()
+    shutil.copy(EARLIER / "study.db", tmp_path / "s")
+    codes = [line.partition(",")[2] for line in (EARLIER / "codes.csv").read_text(encoding="utf-8").splitlines()[1:]]
+    with closing(open_study(tmp_path / "s")) as store:
+        assert is_admin(store, "correct horse battery")
+        people = [sign_in(store, code) for code in codes]
+        assert [person and (person.state, person.consented) for person in people] == [
+            ("active", True),
+            ("active", True),
+            ("active", False),
+        ]
+        found = [(one.outside, one.status, one.n_answered) for one in get_overview(store).annotators]
+        assert found == [(None, "finished", 4), (None, "active", 2), (None, "not started", 0), ("W3", "left", 1)]
+        assert len(read_responses(store)) == 7
+        assert outcome(import_study(store, "csv", EARLIER / "answers.csv")) == (0, len(read_answers(store)), [])
+        tasks = (EARLIER / "tasks.json").read_text(encoding="utf-8")
+        (tmp_path / "tasks.json").write_text(tasks.replace('"data"', '"annotations": [], "data"'), encoding="utf-8")
+        assert outcome(import_study(store, "label_studio", tmp_path / "tasks.json")) == (0, 0, [])
+        assert work(store, 2) == 2
+        assert [one.status for one in get_overview(store).annotators][:2] == ["finished", "finished"]
+
+
+@pytest.mark.parametrize(
+    ("place", "match"),
+    [
+        ("nowhere", r"no study in .*nowhere.*fresh study new"),
+        ("", r"no study in the database.*fresh study new"),
+        ("mysql://root@localhost/x", r"mysql.*not supported.*sqlite or postgresql"),
+        ("postgresql://me:secret@127.0.0.1:1/x", r"postgresql\+psycopg://me:\*\*\*@127\.0\.0\.1:1/x cannot be used"),
+    ],
+)
+def test_places_without_a_study_are_refused(tmp_path: Path, place: str, match: str) -> None:
+    (tmp_path / "study.db").touch()
+    with pytest.raises(StudyError, match=match):
+        open_study(place if "://" in place else tmp_path / place)
+
+
+def test_sqlite_writes_ahead_and_to_the_disk_for_its_owner_only(tmp_path: Path) -> None:
+    with closing(create_study(tmp_path, plan(two_ways()))) as store:
+        with store.engine.connect() as connection:
+            assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+            assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        assert set(modes.values()) == {0o600}
+        assert "study.db" in modes
+    assert sqlite3.connect(tmp_path / "study.db").execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize("name", ["a b", "what?mode=ro", "50%20", "#1", "ü"])
+def test_a_study_is_made_in_the_folder_that_was_named(make_store: MakeStore, tmp_path: Path, name: str) -> None:
+    make_store(name)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    with closing(open_study(tmp_path / name)) as store:
+        assert store.conditions == ("human", "full")
+
+
+def test_a_busy_server_lets_another_write(make_store: MakeStore, tmp_path: Path) -> None:
+    """SQLite's own way to wait let the other starve, for longer than it is willing to wait: "database is locked"."""
+    busy, ended = make_store(), threading.Event()
+
+    def write() -> None:
+        """Write without a pause, each time as long as on a slow disk."""
+        while not ended.is_set():
+            with busy.write_session() as session:
+                session.execute(text("SELECT 1"))
+                time.sleep(0.05)
+
+    def wait(store: Store) -> float:
+        time.sleep(0.06)
+        start = time.monotonic()
+        with store.write_session() as session:
+            session.execute(text("UPDATE study SET paused = NOT paused"))
+        return time.monotonic() - start
+
+    with closing(open_study(tmp_path / "s")) as other:
+        threads = [threading.Thread(target=write) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        waits = [wait(other) for _ in range(4)]
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert sum(waits) < 12, "Far from a minute for each, after which it would give up."
+
+
+def test_a_database_that_may_only_be_read_is_reported(
+    make_store: MakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_store()
+
+    def only_read(connection: Any, record: Any) -> None:
+        _prepare(connection, record)
+        connection.execute("PRAGMA query_only = ON")  # also for whoever may do everything, as in containers
+
+    monkeypatch.setattr(fresh.study.store, "_prepare", only_read)
+    with pytest.raises(StudyError, match=r"study\.db is not writable \(attempt to write.*file and its folder"):
+        open_study(tmp_path / "s")
+
+
+def test_a_study_that_finds_no_room_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("films.csv").write_text("text,label\na good film,pos\na bad film,neg\n", encoding="utf-8")
+    settings = "corpus = 'films.csv'\nsample = 1\npractice = 0\n[conditions.all]\nkind = 'full_text'\n"
+    Path("s.toml").write_text(settings, encoding="utf-8")
+
+    def full(connection: Any, record: Any) -> None:
+        _prepare(connection, record)
+        connection.execute("PRAGMA max_page_count = 1")  # the disk is full as soon as one more page is needed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fresh.study.store, "_prepare", full)
+        assert main(["study", "new", "s.toml", "--out", "x"]) == 1
+        assert "x/study.db cannot be used: database or disk is full." in capsys.readouterr().err
+    assert not Path("x").exists()
+    assert main(["study", "new", "s.toml", "--out", "x"]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(fresh.study.store, "_prepare", full)
+    assert main(["study", "codes", "x", "500"]) == 1
+    assert "cannot be used: database or disk is full." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("n_documents", "n_people"), [(10, 8), pytest.param(40, 30, marks=pytest.mark.slow)])
+def test_many_people_lose_and_double_nothing(database: str, n_documents: int, n_people: int) -> None:
+    made = plan(two_ways(), n=n_documents + 10, sample=n_documents, practice=1, checks=2, per_item=3)
+    create_study(database, made).close()
+    found = study_load.load(database, n_people)
+    assert found.acknowledged == n_documents * 2 * 3
+    assert (found.lost, found.doubled, found.beyond, found.twice_seen) == (0, 0, 0, 0)
+
+
+def test_acknowledged_answers_survive_a_kill(database: str) -> None:
+    create_study(database, plan(two_ways(), n=100, sample=80, practice=0, checks=0, per_item=3)).close()
+    command = [sys.executable, str(Path(study_load.__file__)), database]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
+        assert victim.stdout is not None
+        told = [tuple(map(int, victim.stdout.readline().split())) for _ in range(40)]
+        os.kill(victim.pid, signal.SIGKILL)
+        told += [tuple(map(int, line.split())) for line in victim.stdout.read().splitlines() if line.count(" ") == 1]
+    with closing(open_study(database)) as store:
+        saved = {(record["annotator"], record["item"]) for record in read_answers(store)}
+    assert len(told) >= 40
+    assert set(told) <= saved
+    assert len(saved) <= len(told) + 1  # one may have been saved and not yet told
+    if "://" not in database:
+        with closing(sqlite3.connect(Path(database) / "study.db")) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

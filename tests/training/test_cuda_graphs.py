@@ -83,7 +83,7 @@ def test_it_is_said_once_that_steps_are_not_recorded(no_gpu: MagicMock) -> None:
             step._record((2, width))
     [warning] = said
     assert str(warning.message).startswith("Out of GPU memory: training steps of some sizes are made without recording")
-    assert not gpu.MEMORY_BUDGET.has_warned  # that fewer pieces are read at once is another thing, and not true here
+    assert not gpu.MEMORY_BUDGET.has_warned  # that smaller batches are used is another thing, and not true here
 
 
 def test_memory_that_runs_out_at_the_end_of_a_step_leaves_no_gradient(

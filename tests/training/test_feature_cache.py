@@ -30,7 +30,6 @@ from fresh.training.feature_cache import (
     CachedInputs,
     FeatureStore,
     _cache_key,
-    _Features,
     cache_inputs,
     digest,
     format_bytes,
@@ -72,7 +71,7 @@ def no_fill(_rows: Tensor) -> None:
 
 def fetch(
     store: FeatureStore, fill: Callable[[Tensor], None], key: str = "some", dtype: torch.dtype = torch.float32
-) -> _Features:
+) -> Tensor:
     """Fetch 800 bytes."""
     return store.fetch(key, (50, 4), dtype, CPU, fill)
 
@@ -90,7 +89,7 @@ def is_mapped(rows: Tensor, folder: Path) -> bool:
 
 def test_rows_are_computed_once() -> None:
     store, fill = FeatureStore("memory"), Filler()
-    first, second = (fetch(store, fill).rows for _ in range(2))
+    first, second = (fetch(store, fill) for _ in range(2))
     assert torch.equal(first, numbers(50, 4))
     assert second is first
     fetch(store, fill, "other")
@@ -106,18 +105,20 @@ IN_FILE = (("auto", 799 * GB), ("auto", 0), ("file", None), ("file", 100))
 )
 def test_a_store_keeps_rows_where_it_is_told(place: Any, gigabytes: float | None, in_file: bool) -> None:
     store = FeatureStore(place, gigabytes)
-    rows, where, _ = fetch(store, Filler())
+    rows = fetch(store, Filler())
     assert torch.equal(rows, numbers(50, 4))
-    assert where == ("a temporary file" if in_file else "memory")
+    assert store.describe_place("some") == ("a temporary file" if in_file else "memory")
     assert (store._temporary is not None) is in_file
     assert store._temporary is None or is_mapped(rows, store._temporary)
 
 
 def test_by_default_half_of_the_free_memory_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    for free, device in ((1600, CPU), (1599, None)):
+    for free, place in ((1600, "memory"), (1599, "a temporary file")):
         memory = type("Memory", (), {"available": free})
         monkeypatch.setattr("psutil.virtual_memory", lambda found=memory: found)
-        assert FeatureStore("auto")._find_memory(800, CPU) == device
+        store = FeatureStore("auto")
+        fetch(store, Filler())
+        assert store.describe_place("some") == place
 
 
 def test_older_rows_make_room() -> None:
@@ -125,16 +126,15 @@ def test_older_rows_make_room() -> None:
     for key in ("first", "second", "first", "third"):
         fetch(store, fill, key)
     assert fill.calls == 3
-    assert "third" in store._cached
+    assert list(store._in_memory) == ["third"]
     assert store._temporary is None
-    assert sum(kept.rows.nbytes for kept in store._cached.values()) <= 1700
     fetch(store, fill, "first")
     assert fill.calls == 4
 
 
 def test_temporary_files_go_with_their_store() -> None:
     store = FeatureStore("file")
-    rows, folder = fetch(store, Filler()).rows, store._temporary
+    rows, folder = fetch(store, Filler()), store._temporary
     assert folder is not None
     assert [path.name for path in folder.iterdir()] == ["some.bin"]
     del store
@@ -147,22 +147,16 @@ def test_temporary_files_go_with_their_store() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(
-    ("place", "first", "second"),
-    [
-        ("auto", "memory", "memory, found in {}"),
-        ("memory", "memory", "memory, found in {}"),
-        ("file", *["a file in {}"] * 2),
-    ],
-)
-def test_a_folder_serves_later_runs(place: Any, first: str, second: str, dtype: torch.dtype, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["auto", "memory", "file"])
+def test_a_folder_serves_later_runs(place: Any, dtype: torch.dtype, tmp_path: Path) -> None:
     folder = tmp_path / "kept" / "here"
-    for fill, where in ((Filler(), first), (no_fill, second)):
-        rows, found, _ = fetch(FeatureStore(place, folder=folder), fill, dtype=dtype)
+    for fill in (Filler(), no_fill):
+        store = FeatureStore(place, folder=folder)
+        rows = fetch(store, fill, dtype=dtype)
         assert rows.dtype == dtype
         assert torch.equal(rows, numbers(50, 4).to(dtype))
         assert is_mapped(rows, tmp_path) == (place == "file")
-        assert found == where.format(folder)
+        assert store.describe_place("some") == (f"a file in {folder}" if place == "file" else "memory")
     assert (folder / "some.bin").stat().st_size == 200 * dtype.itemsize
     fill_other = Filler()
     fetch(FeatureStore("file", folder=folder), fill_other, "other")
@@ -175,7 +169,7 @@ def test_a_file_of_another_size_is_made_again(change: Callable[[bytes], bytes], 
     fill, path = Filler(), tmp_path / "some.bin"
     fetch(FeatureStore("file", folder=tmp_path), fill)
     path.write_bytes(change(path.read_bytes()))
-    assert torch.equal(fetch(FeatureStore("file", folder=tmp_path), fill).rows, numbers(50, 4))
+    assert torch.equal(fetch(FeatureStore("file", folder=tmp_path), fill), numbers(50, 4))
     fetch(FeatureStore("file", folder=tmp_path), no_fill)
 
 
@@ -206,7 +200,7 @@ def test_a_half_written_file_is_not_left_behind(error: BaseException, tmp_path: 
     with pytest.raises(type(error)):
         fetch(store, fill)
     assert list(tmp_path.iterdir()) == []
-    assert torch.equal(fetch(store, Filler()).rows, numbers(50, 4))
+    assert torch.equal(fetch(store, Filler()), numbers(50, 4))
 
 
 # Digests

@@ -127,7 +127,7 @@ def test_training_documents_are_scored_without_being_read_again(
     support = SupportModel.train(splits.train, splits.dev, in_windows(frozen_config(layers=layers), epochs=1))
     documents = [example.document for example in splits.train]
     plain = make_scorer(name, SupportModel(support.classifier), {}).score(documents)
-    monkeypatch.setattr(support.classifier.split, "below", lambda _batch: pytest.fail("read again"))
+    monkeypatch.setattr(support.classifier.split, "run_lower", lambda _batch: pytest.fail("read again"))
     for found, expected in zip(make_scorer(name, support, {}).score(documents), plain, strict=True):
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
         assert found.target == expected.target

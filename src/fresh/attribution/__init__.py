@@ -1,15 +1,24 @@
 """The support model, and one file for each way to score words by it."""
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
+from fresh._optional import lazy_exports
 from fresh.config import raise_all, suggest
 from fresh.document import Document, Saliency
 
 if TYPE_CHECKING:
+    from fresh.attribution.attention import Attention, AttentionGradient, AttentionShift
+    from fresh.attribution.config import ScorerConfig
+    from fresh.attribution.gradient import Gradient
+    from fresh.attribution.integrated_gradients import IntegratedGradients
+    from fresh.attribution.occlusion import Occlusion
+    from fresh.attribution.random import Random
     from fresh.attribution.support_model import SupportModel
+    from fresh.attribution.surrogate import KernelShap, Lime
+
+    SCORERS: dict[str, type[Any]]
 
 __all__ = [
     "CUSTOM",
@@ -51,27 +60,25 @@ _SCORERS = {
     "kernel_shap": "KernelShap",
     "random": "Random",
 }
-_MODULES = {
-    "Attention": "attention",
-    "AttentionGradient": "attention",
-    "AttentionShift": "attention",
-    "Gradient": "gradient",
-    "IntegratedGradients": "integrated_gradients",
-    "KernelShap": "surrogate",
-    "Lime": "surrogate",
-    "Occlusion": "occlusion",
-    "Random": "random",
-    "ScorerConfig": "config",
-    "SupportModel": "support_model",
-}
+_load = lazy_exports(
+    __name__,
+    {
+        "attention": ("Attention", "AttentionGradient", "AttentionShift"),
+        "config": ("ScorerConfig",),
+        "gradient": ("Gradient",),
+        "integrated_gradients": ("IntegratedGradients",),
+        "occlusion": ("Occlusion",),
+        "random": ("Random",),
+        "support_model": ("SupportModel",),
+        "surrogate": ("KernelShap", "Lime"),
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
     if name == "SCORERS":  # scorers by name
-        return {scorer: __getattr__(kind) for scorer, kind in _SCORERS.items()}
-    if name in _MODULES:  # with torch, which takes seconds to import
-        return getattr(importlib.import_module(f"fresh.attribution.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return {scorer: _load(kind) for scorer, kind in _SCORERS.items()}
+    return _load(name)
 
 
 class Scorer(Protocol):
@@ -108,7 +115,7 @@ def check_scorer_name(name: str) -> str | None:
 def scorer_settings(name: str) -> list[str]:
     """List what a scorer is made from."""
     raise_all(check_scorer_name(name))
-    return [field.name for field in fields(__getattr__(_SCORERS[name]))]
+    return [field.name for field in fields(_load(_SCORERS[name]))]
 
 
 def needs_support(name: str) -> bool:
@@ -120,14 +127,14 @@ def make_scorer(name: str, support: "SupportModel | None", settings: Mapping[str
     """Make a scorer by its name, with those of the settings that it takes."""
     values = {"support": support, **settings}
     own = {key: values[key] for key in scorer_settings(name) if key in values}
-    scorer: Scorer = __getattr__(_SCORERS[name])(**own)
+    scorer: Scorer = _load(_SCORERS[name])(**own)
     return scorer
 
 
 def scorer_to_dict(scorer: Scorer) -> dict[str, Any]:
     """Record a scorer's name and settings; of a user's own scorer, only its class."""
     for name, kind in _SCORERS.items():
-        if type(scorer) is __getattr__(kind):
+        if type(scorer) is _load(kind):
             return {"name": name} | {key: getattr(scorer, key) for key in scorer_settings(name) if key != "support"}
     return {"name": CUSTOM, "class": f"{type(scorer).__module__}.{type(scorer).__qualname__}"}
 

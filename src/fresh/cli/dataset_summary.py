@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fresh.audit.duplicates import normalize
 from fresh.document import Example
-from fresh.metrics.estimate import short
+from fresh.metrics.bootstrap import short
 from fresh.reporting.tables import Table
 
 NOTHING = "–"

@@ -74,7 +74,7 @@ def _read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example
         splits = find_corpus(name).read(Path(args.data_dir))
         return {part: getattr(splits, part) for part in ("train", "dev", "test")}
     if name in CORPORA and not Path(name).exists():
-        raise DataError(f"{name} is the name of a corpus. Say where its files are: --data-dir FOLDER.")
+        raise DataError(f"{name} is the name of a corpus. Give the folder of its files: --data-dir FOLDER.")
     bad = BadRows()
     parts = read_parts(name, reading(args), bad)
     if bad.count or bad.widened:

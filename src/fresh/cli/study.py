@@ -15,6 +15,7 @@ from fresh.cli.options import check_output, flags_of
 from fresh.cli.study_people import add_people, check_codes, write_codes
 
 if TYPE_CHECKING:
+    from fresh.rationalizer import Rationalizer
     from fresh.study.items import Plan
     from fresh.study.store import Store
 
@@ -158,9 +159,8 @@ def run(args: argparse.Namespace) -> int:
 def _new(args: argparse.Namespace) -> int:
     """Make a study."""
     from fresh.study.config import read_study
-    from fresh.study.items import Model, make_plan
-    from fresh.study.source import read_documents
-    from fresh.study.wording import plural
+    from fresh.study.display import plural
+    from fresh.study.items import make_plan, read_documents
 
     if args.out is not None and Path(args.out).exists():
         raise ValueError(f"{args.out} is there already. Choose another folder.")
@@ -169,7 +169,7 @@ def _new(args: argparse.Namespace) -> int:
         check_output(str(codes), str(args.file), args.overwrite)
         check_codes(codes)
 
-    def load(folder: str) -> Model:
+    def load(folder: str) -> "Rationalizer":
         from fresh.rationalizer import Rationalizer
 
         return Rationalizer.from_pretrained(folder, device=args.device)
@@ -177,29 +177,29 @@ def _new(args: argparse.Namespace) -> int:
     study = read_study(args.file)
     plan = make_plan(study, read_documents(study.config, args.file), load)
     store, made = _write_study(args, plan, codes)
-    shown = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.conditions), 'condition')}"
-    print(f"{shown}, {plural(store.shape.planned, 'answer')} wanted.")
+    shown = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.study.conditions), 'condition')}"
+    print(f"{shown}, {plural(store.design.n_planned, 'answer')} wanted.")
     are, they_are = ("is", "it is") if len(made) == 1 else ("are", "they are")
     print(
         f"{plural(len(made), 'sign-in code')} {are} in {codes}: {they_are} kept nowhere else. Give each annotator one."
     )
-    if len(made) < store.shape.needed:
-        print(f"At least {store.shape.needed} annotators are needed to complete it: fresh study codes.")
-    for remark in plan.remarks:
-        print(remark)
+    if len(made) < store.design.min_annotators:
+        print(f"At least {store.design.min_annotators} annotators are needed to complete it: fresh study codes.")
+    for warning in plan.warnings:
+        print(warning)
     return 0
 
 
 def _write_study(args: argparse.Namespace, plan: "Plan", codes: Path) -> "tuple[Store, list[str]]":
     """Write a study and its codes; if that fails, nothing stays of a folder that was made for it."""
     from fresh.study.annotators import add_annotators
-    from fresh.study.store import claim_folder, create_study
+    from fresh.study.store import create_study, make_study_folder
 
     if args.out is not None:
-        claim_folder(Path(args.out))  # only what this very command has made is ever removed
+        make_study_folder(Path(args.out))  # only what this very command has made is ever removed
     try:
         with closing(create_study(args.out if args.out is not None else args.database, plan)) as store:
-            made = add_annotators(store, plan.study.config.annotators or store.shape.needed)
+            made = add_annotators(store, plan.study.config.annotators or store.design.min_annotators)
         write_codes(codes, made)
     except BaseException:  # also Ctrl-C: the same command must work again
         if args.out is not None:
@@ -211,14 +211,14 @@ def _write_study(args: argparse.Namespace, plan: "Plan", codes: Path) -> "tuple[
 def _show_results(args: argparse.Namespace) -> int:
     """Show all tables, and write them down."""
     from fresh._io import write_text
-    from fresh.study.figure import draw_results
-    from fresh.study.overview import results_of
+    from fresh.study.overview import compute_results
+    from fresh.study.results import draw_results
     from fresh.study.store import open_study
 
     for name in (args.json, args.markdown, args.csv, *map(str, args.figure)):
         check_output(name or "-", "", args.overwrite)
     with closing(open_study(args.study)) as store:
-        found = results_of(store)
+        found = compute_results(store)
     print(found.to_markdown(), end="")
     made = {"json": found.to_json, "markdown": found.to_markdown, "csv": found.table().to_csv}
     for kind, write in made.items():
@@ -231,10 +231,10 @@ def _show_results(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     """Write answers, or items for other tools."""
-    from fresh.study.export import export_study, places_of
+    from fresh.study.export import export_paths, export_study
     from fresh.study.store import open_study
 
-    for place in places_of(args.form, Path(args.output)):
+    for place in export_paths(args.form, Path(args.output)):
         check_output(str(place), "", args.overwrite)
     with closing(open_study(args.study)) as store:
         files = export_study(store, args.form, Path(args.output))
@@ -244,12 +244,12 @@ def _export(args: argparse.Namespace) -> int:
 
 def _import_file(args: argparse.Namespace) -> int:
     """Bring in answers that were given elsewhere."""
-    from fresh.study.importing.apply import import_study
+    from fresh.study.importing import import_study
     from fresh.study.store import open_study
 
     with closing(open_study(args.study)) as store:
         done = import_study(store, args.form, args.file)
-    print(f"{done.n_new:,} new, {done.n_repeated:,} there already, {len(done.left_out):,} left out.")
-    for line in (*done.notes, *done.left_out):
+    print(f"{done.n_new:,} new, {done.n_existing:,} there already, {len(done.skipped):,} left out.")
+    for line in (*done.notes, *done.skipped):
         print(line, file=sys.stderr)
     return 0

@@ -13,7 +13,7 @@ STATUS = """\
 Say how far a study is, and how everybody is doing who has begun: answers, median time of an answer (a dash where none
 was measured, as on pages without scripts), failed attention checks.
 
-"look here" marks whoever failed more than one attention check, or their only one, and whoever took less than a second
+"review" marks whoever failed more than one attention check, or their only one, and whoever took less than a second
 for most answers; those who are excluded are not marked any more.
 """
 PAUSE = """\
@@ -65,27 +65,27 @@ def add_people(action: _Action) -> None:
 
 def status(args: argparse.Namespace) -> int:
     """Say how far a study is."""
-    from fresh.study.overview import overview
+    from fresh.study.display import cannot_complete, plural
+    from fresh.study.overview import get_overview
     from fresh.study.store import open_study
-    from fresh.study.wording import cannot_complete, plural
 
     with closing(open_study(args.study)) as store:
-        found = overview(store)
+        found = get_overview(store)
     if found.paused:
         print("The study is paused: fresh study resume.")
-    people = plural(len(found.people), "annotator")
-    print(f"{found.n_answered:,} of {plural(found.n_planned, 'answer')}, by {len(found.begun)} of {people}.")
+    people = plural(len(found.annotators), "annotator")
+    print(f"{found.n_answered:,} of {plural(found.n_planned, 'answer')}, by {len(found.started)} of {people}.")
     if found.n_more:
         print(
             f"{cannot_complete(found.n_more)} Make codes: fresh study codes {_named_study(args.study)} {found.n_more}"
         )
-    for person in found.begun:
+    for person in found.started:
         name = f" ({person.outside})" if person.outside else ""
         time = "–" if person.seconds is None else f"{person.seconds:.1f}"
         checks = f", {person.n_failed} of {plural(person.n_checks, 'check')} failed" if person.n_checks else ""
-        look = " - look here" if person.flagged else ""
+        look = " - review" if person.flagged else ""
         done = plural(person.n_answered, "answer") + (f", {time} s an answer" if person.n_answered else "")
-        print(f"  annotator {person.id}{name}: {person.standing}, {done}{checks}{look}")
+        print(f"  annotator {person.id}{name}: {person.status}, {done}{checks}{look}")
     return 0
 
 
@@ -93,9 +93,9 @@ def _named_study(place: str) -> str:
     """Write the name of a study as a command takes it, without the password of its database."""
     from sqlalchemy import make_url
 
-    from fresh.study.store import hidden
+    from fresh.study.store import hide_password
 
-    return shlex.quote(hidden(make_url(place)) if "://" in place else place)
+    return shlex.quote(hide_password(make_url(place)) if "://" in place else place)
 
 
 def _more_codes(args: argparse.Namespace) -> int:
@@ -143,33 +143,33 @@ def _numbered(code: str) -> str:
 
 def _stop(args: argparse.Namespace) -> int:
     """Give nothing out."""
-    from fresh.study.annotators import pause
+    from fresh.study.annotators import set_paused
     from fresh.study.store import open_study
 
     with closing(open_study(args.study)) as store:
-        changed = pause(store)
+        changed = set_paused(store, True)
     print("Paused: nothing is given out, answers are still saved." if changed else "It was paused already.")
     return 0
 
 
 def _go_on(args: argparse.Namespace) -> int:
     """Give items out again."""
-    from fresh.study.annotators import pause
+    from fresh.study.annotators import set_paused
     from fresh.study.store import open_study
 
     with closing(open_study(args.study)) as store:
-        changed = pause(store, False)
+        changed = set_paused(store, False)
     print("Items are given out again." if changed else "It was not paused.")
     return 0
 
 
 def _let_go(args: argparse.Namespace) -> int:
     """Let an annotator go."""
-    from fresh.study.annotators import leave, named
+    from fresh.study.annotators import find_annotator, leave
     from fresh.study.store import open_study
 
     with closing(open_study(args.study)) as store:
-        person = named(store, args.annotator)
+        person = find_annotator(store, args.annotator)
         if person.state == "excluded":
             raise ValueError(f"Annotator {person.id} is excluded. To let their answers count, use readmit, then leave.")
         n_free = leave(store, person.id)
@@ -179,11 +179,11 @@ def _let_go(args: argparse.Namespace) -> int:
 
 def _set_aside(args: argparse.Namespace) -> int:
     """Exclude an annotator."""
-    from fresh.study.annotators import exclude, named
+    from fresh.study.annotators import exclude, find_annotator
     from fresh.study.store import open_study
 
     with closing(open_study(args.study)) as store:
-        person = named(store, args.annotator)
+        person = find_annotator(store, args.annotator)
         n_free = exclude(store, person.id)
     print(f"Annotator {person.id} is excluded; nothing of theirs counts. Items that others get: {n_free:,}.")
     return 0
@@ -191,12 +191,11 @@ def _set_aside(args: argparse.Namespace) -> int:
 
 def _let_in(args: argparse.Namespace) -> int:
     """Let an annotator take part again."""
-    from fresh.study.annotators import named
-    from fresh.study.service import readmit
+    from fresh.study.annotators import find_annotator, readmit
     from fresh.study.store import open_study
 
     with closing(open_study(args.study)) as store:
-        person = named(store, args.annotator)
+        person = find_annotator(store, args.annotator)
         if person.state == "active":
             raise ValueError(f"Annotator {person.id} takes part already.")
         n_gone = readmit(store, person.id)

@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _admin_secret(store: "Store", args: argparse.Namespace) -> str:
     """See that the admin page has a secret, and say where it is."""
-    from fresh.study.keys import make_admin_secret, set_admin_secret
+    from fresh.study.annotators import make_admin_secret, set_admin_secret
 
     path: Path | None = args.admin_secret_file
     if path is not None and path.exists():

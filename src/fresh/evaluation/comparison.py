@@ -13,10 +13,8 @@ from fresh.evaluation.comparison_report import ComparisonReport
 from fresh.evaluation.evaluation import GoldLabels, check_labels, explain_all
 from fresh.evaluation.warnings import training_warnings
 from fresh.metrics import plausibility
-from fresh.metrics.bootstrap import accuracy_interval, macro_f1_interval, ratio_interval
+from fresh.metrics.bootstrap import Estimate, Floats, Ints, accuracy_interval, macro_f1_interval, ratio_interval
 from fresh.metrics.classification import accuracy, macro_f1
-from fresh.metrics.estimate import Estimate
-from fresh.metrics.resampling import Numbers, Values
 from fresh.metrics.significance import N_PERMUTATIONS, compare_accuracy, compare_macro_f1, holm, welch
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
@@ -160,15 +158,15 @@ class _Measured:
     """What one model did, counted for each document."""
 
     answers: tuple[str, ...]
-    n_kept: Numbers
+    n_kept: Ints
     """Words that were read. Shape: (documents,)."""
-    n_words: Numbers
+    n_words: Ints
     """All words. Shape: (documents,)."""
-    token_f1: Values
+    token_f1: Floats
     """Agreement with people, summed over the texts of each document that people marked. Shape: (marked,)."""
-    n_parts: Values
+    n_parts: Floats
     """How many texts, of which a document may be joined, that is a sum over. Shape: (marked,)."""
-    marked: Numbers
+    marked: Ints
     """The numbers of the documents that people marked. Shape: (marked,)."""
 
     @property
@@ -208,12 +206,12 @@ def _measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> _
     )
     if not len(marked):
         return _Measured(answers, n_kept, n_words, np.empty(0), np.empty(0), marked)
-    tally = plausibility.compare(examples, explained).tally
+    words = plausibility.measure_agreement(examples, explained).counts
     # As in ERASER, a text in which neither side marked a word is left out of the mean.
-    counted = (tally.words_marked > 0) | (tally.words_kept > 0)
+    counted = (words.words_marked > 0) | (words.words_kept > 0)
     sums, counts = np.zeros(len(examples)), np.zeros(len(examples))
-    np.add.at(sums, tally.example[counted], tally.token_f1[counted])
-    np.add.at(counts, tally.example[counted], 1.0)
+    np.add.at(sums, words.example[counted], words.token_f1[counted])
+    np.add.at(counts, words.example[counted], 1.0)
     return _Measured(answers, n_kept, n_words, sums[marked], counts[marked], marked)
 
 

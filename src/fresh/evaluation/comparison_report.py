@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fresh.metrics.estimate import Estimate, short
-from fresh.metrics.resampling import share_texts
+from fresh.metrics.bootstrap import Estimate, describe_shared_texts, short
 from fresh.reporting.html import AgreementRow, DocumentView, Pair, ScoreRow, View, render
 from fresh.reporting.tables import markdown_table
 
@@ -55,7 +54,7 @@ class ComparisonReport:
             return "Scores are means over runs with several seeds. Ranges go from the lowest run to the highest."
         if self.n_texts is None:
             return "Ranges are 95 % bootstrap intervals over the documents."
-        shared = share_texts(self.n_documents, self.n_texts)
+        shared = describe_shared_texts(self.n_documents, self.n_texts)
         return f"Ranges are 95 % bootstrap intervals over whole texts: {shared}."
 
     @property

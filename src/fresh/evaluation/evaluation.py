@@ -20,11 +20,19 @@ from fresh.evaluation.baselines import (
 from fresh.evaluation.eraser import write_results
 from fresh.evaluation.measures import compute_measures, read_at_lengths
 from fresh.evaluation.warnings import data_warnings, document_tokenizer
-from fresh.metrics.bootstrap import accuracy_interval, class_intervals, macro_f1_interval, numbered, ratio_interval
+from fresh.metrics.bootstrap import (
+    Bounds,
+    Ints,
+    accuracy_interval,
+    class_intervals,
+    describe_shared_texts,
+    macro_f1_interval,
+    number_labels,
+    number_texts,
+    ratio_interval,
+)
 from fresh.metrics.classification import ClassScore, accuracy, class_scores, macro_f1
-from fresh.metrics.estimate import Bounds
 from fresh.metrics.faithfulness import Readings
-from fresh.metrics.resampling import Numbers, number_texts, share_texts
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
@@ -160,7 +168,7 @@ class GoldLabels:
     gold: Sequence[str]
     labels: Sequence[str]
     """All classes, also those that no document has."""
-    texts: Numbers | None
+    texts: Ints | None
     """Number of the text of each document, where several documents share one."""
 
     @classmethod
@@ -180,11 +188,11 @@ class GoldLabels:
         if self.n_texts is None:
             return ()
         meaning = "Intervals resample whole texts" if self.n_texts > 1 else "Intervals say nothing about other texts"
-        return (f"{share_texts(len(self.gold), self.n_texts)}. {meaning}.",)
+        return (f"{describe_shared_texts(len(self.gold), self.n_texts)}. {meaning}.",)
 
-    def numbered(self, labels: Sequence[str]) -> Numbers:
+    def numbered(self, labels: Sequence[str]) -> Ints:
         """Return the number of each label."""
-        return numbered(labels, self.labels)
+        return number_labels(labels, self.labels)
 
     def row(self, name: str, answers: Sequence[Prediction], kept: float, kept_between: Bounds | None = None) -> Row:
         """Score predictions.

@@ -8,7 +8,7 @@ from fresh._io import write_text
 from fresh.config import flatten
 from fresh.evaluation.evaluation import Evaluation
 from fresh.evaluation.measures import AGREEMENT_MEASURES
-from fresh.metrics.estimate import Estimate
+from fresh.metrics.bootstrap import Estimate
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.html import AgreementRow, DocumentView, ScoreRow, View, render
 from fresh.reporting.html.view import AGREEMENT_COLUMNS

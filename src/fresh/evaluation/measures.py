@@ -7,12 +7,31 @@ import numpy as np
 
 from fresh.document import Example, Explanation, Mask
 from fresh.evaluation.baselines import dropped_masks, is_contiguous
-from fresh.metrics.bootstrap import N_RESAMPLES, interval, intervals, macro_f1_interval, mean_interval, numbered
-from fresh.metrics.classification import Bin, binned, brier_scores, calibration, calibration_error, confusion
-from fresh.metrics.estimate import Interval, LengthScore, Measure
+from fresh.metrics.bootstrap import (
+    N_RESAMPLES,
+    Floats,
+    Interval,
+    Ints,
+    LengthScore,
+    Measure,
+    draw_rows,
+    macro_f1_interval,
+    mean_interval,
+    number_labels,
+    number_texts,
+    percentile_interval,
+    percentile_intervals,
+)
+from fresh.metrics.classification import (
+    Bin,
+    assign_bins,
+    brier_scores,
+    calibration,
+    calibration_error,
+    confusion_matrix,
+)
 from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, aopc, drops
-from fresh.metrics.plausibility import Agreement, agreement, compare
-from fresh.metrics.resampling import Numbers, Values, draw_rows, number_texts
+from fresh.metrics.plausibility import Agreement, measure_agreement, score_agreement
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
@@ -42,10 +61,11 @@ def compute_measures(
     gold, answers = [item.label for item in examples], [item.prediction for item in explained]
     by_ratio, texts = by_ratio or {}, number_texts(item.document.words for item in examples)
     n_marked = sum(item.human is not None for item in examples)
-    matrix = confusion(gold, [answer.label for answer in answers], model.labels)
-    gold_numbers = numbered(gold, model.labels)
+    matrix = confusion_matrix(gold, [answer.label for answer in answers], model.labels)
+    gold_numbers = number_labels(gold, model.labels)
     lengths = {
-        ratio: numbered([answer.label for answer in read.rationales], model.labels) for ratio, read in by_ratio.items()
+        ratio: number_labels([answer.label for answer in read.rationales], model.labels)
+        for ratio, read in by_ratio.items()
     }
     return Figures(
         labels=model.labels,
@@ -65,33 +85,33 @@ def compute_measures(
     )
 
 
-def _calibration_error_interval(gold: Sequence[str], answers: Answers, texts: Numbers | None = None) -> Interval:
+def _calibration_error_interval(gold: Sequence[str], answers: Answers, texts: Ints | None = None) -> Interval:
     """Compute the expected calibration error with its interval.
 
     :param texts: Number of the text of each prediction, where several share one; then whole texts are resampled.
     """
-    places, confidences, right = binned(gold, answers)
+    places, confidences, right = assign_bins(gold, answers)
     gaps = confidences - right
     rows = draw_rows(len(gold), N_RESAMPLES, 0, texts)
     draws = np.array([calibration_error(places[drawn], gaps[drawn]) for drawn in rows])
     value = calibration_error(places, gaps)
     # Gaps add up whatever their sign, so a resample has a larger error than the sample: subtract the mean excess.
-    return interval(value, np.maximum(0, draws - max(0, draws.mean() - value)))
+    return percentile_interval(value, np.maximum(0, draws - max(0, draws.mean() - value)))
 
 
-def _bins_with_intervals(gold: Sequence[str], answers: Answers, texts: Numbers | None = None) -> tuple[Bin, ...]:
+def _bins_with_intervals(gold: Sequence[str], answers: Answers, texts: Ints | None = None) -> tuple[Bin, ...]:
     """Sort predictions into bins by their probability, each with an interval of its accuracy."""
-    places, _, right = binned(gold, answers)
+    places, _, right = assign_bins(gold, answers)
     bins = calibration(gold, answers).bins
     filled = np.flatnonzero([one.count for one in bins])
 
-    def accuracies(rows: Numbers) -> Values:
+    def accuracies(rows: Ints) -> Floats:
         counts = np.bincount(places[rows], minlength=len(bins))[filled]
         hits = np.bincount(places[rows], weights=right[rows], minlength=len(bins))[filled]
         return np.asarray(np.divide(hits, counts, out=np.full(len(filled), np.nan), where=counts > 0))
 
     draws = np.array([accuracies(rows) for rows in draw_rows(len(gold), N_RESAMPLES, 0, texts)])
-    found = dict(zip(filled.tolist(), intervals(accuracies(np.arange(len(gold))), draws), strict=True))
+    found = dict(zip(filled.tolist(), percentile_intervals(accuracies(np.arange(len(gold))), draws), strict=True))
     return tuple(
         replace(one, accuracy_between=found[place].bounds) if place in found else one for place, one in enumerate(bins)
     )
@@ -101,14 +121,14 @@ def _agreement_measures(examples: Sequence[Example], explained: Sequence[Explana
     """Measure agreement where people marked words; texts that were joined to one document are resampled together."""
     marked = [pair for pair in zip(examples, explained, strict=True) if pair[0].human is not None]
     examples = [example for example, _ in marked]
-    whole = compare(examples, [explanation for _, explanation in marked])
+    whole = measure_agreement(examples, [explanation for _, explanation in marked])
     texts = number_texts(example.document.words for example in examples)
     # An instance is one text of a joined document: resampling it alone would take it for independent of the others.
-    groups = whole.tally.example if texts is None else texts[whole.tally.example]
+    groups = whole.counts.example if texts is None else texts[whole.counts.example]
     rows = draw_rows(len(groups), N_RESAMPLES, 0, groups)
-    draws = [agreement_figures(agreement(whole.tally.take(drawn))) for drawn in rows]
+    draws = [agreement_figures(score_agreement(whole.counts.take(drawn))) for drawn in rows]
     return tuple(
-        Measure(name, interval(value, np.array([draw[name] for draw in draws if name in draw])))
+        Measure(name, percentile_interval(value, np.array([draw[name] for draw in draws if name in draw])))
         for name, value in agreement_figures(whole).items()
     )
 
@@ -152,9 +172,9 @@ def _faithfulness_measures(
     full: Answers | None,
     complements: Mapping[str, Answers],
     by_ratio: Mapping[float, Readings],
-    texts: Numbers | None,
+    texts: Ints | None,
 ) -> tuple[Measure, ...]:
-    losses: dict[str, Values] = {}
+    losses: dict[str, Floats] = {}
     if full is not None:
         losses["from full text to rationale (two networks)"] = drops(full, answers)
     for reader, others in complements.items():

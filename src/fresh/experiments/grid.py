@@ -52,7 +52,7 @@ class RunSpec:
             return self.data[0] if len(self.data) == 1 else list(self.data), None
         if data_dir is None:
             find_corpus(self.corpus)
-            raise DataError(f"{self.corpus} is the name of a corpus. Say where its files are: data_dir=FOLDER.")
+            raise DataError(f"{self.corpus} is the name of a corpus. Give the folder of its files: data_dir=FOLDER.")
         return self.corpus, data_dir
 
     def resolve(self, data_dir: Path | None) -> RunSettings:

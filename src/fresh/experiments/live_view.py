@@ -17,7 +17,7 @@ from fresh.experiments.plan import Task
 from fresh.experiments.results import MAIN, Result, grouped, read_results, values_of
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
-from fresh.metrics.estimate import short
+from fresh.metrics.bootstrap import short
 
 N_FAILURES = 5
 """Failures that are shown; all are told in the end."""

@@ -18,7 +18,7 @@ from fresh.methods.config import FreshConfig, FullTextConfig
 from fresh.methods.fresh import train_scored
 from fresh.methods.rationales import SUPPORT, cut_examples, has_rationale, score_and_cut
 from fresh.methods.registry import MethodResult, train_method
-from fresh.metrics.plausibility import compare
+from fresh.metrics.plausibility import measure_agreement
 from fresh.pipeline import RunSettings
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
@@ -124,5 +124,7 @@ def agreed(examples: Sequence[Example], explained: Sequence[Explanation]) -> dic
     """Measure how far rationales are what people marked, where they marked anything."""
     marked = [pair for pair in zip(examples, explained, strict=True) if has_rationale(pair[0])]
     return (
-        agreement_figures(compare([example for example, _ in marked], [item for _, item in marked])) if marked else {}
+        agreement_figures(measure_agreement([example for example, _ in marked], [item for _, item in marked]))
+        if marked
+        else {}
     )

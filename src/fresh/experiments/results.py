@@ -7,7 +7,7 @@ from typing import Any
 from fresh.config import suggest
 from fresh.errors import ConfigError
 from fresh.experiments.store import PLANNED, TIMES, RunStore, check_place
-from fresh.metrics.estimate import short
+from fresh.metrics.bootstrap import short
 
 MAIN = "macro-F1"
 """The figure that is shown where no other is asked for."""

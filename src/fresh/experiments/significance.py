@@ -10,7 +10,7 @@ from fresh.experiments.mixture import with_callback
 from fresh.experiments.results import MAIN, NOTHING, Result, check_figures, check_names, each_once, grouped, written
 from fresh.experiments.standing import standing
 from fresh.experiments.tables import MIXED, NAME_ONE, Cell, cell_of, cells_of
-from fresh.metrics.estimate import short
+from fresh.metrics.bootstrap import short
 from fresh.metrics.significance import Welch, holm, welch
 from fresh.reporting.tables import Table
 from fresh.training.config import FREE

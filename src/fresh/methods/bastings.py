@@ -73,6 +73,7 @@ def multiplier(model: JointModel, config: BastingsConfig) -> Tensor:
     growth = model.moving[1].clone()
     if config.two_sided:
         return config.lagrange_start + growth
+    # On a logarithmic scale it can only be positive, as in the code of the FRESH paper.
     return (math.log(config.lagrange_start) + growth).exp().clamp(MIN_MULTIPLIER, MAX_MULTIPLIER)
 
 
@@ -81,6 +82,7 @@ def update_multiplier(moving: Tensor, excess: Tensor, config: BastingsConfig) ->
     mean, growth, n_steps = moving
     decay = config.lagrange_decay
     mean = torch.where(n_steps > 0, decay * mean + (1 - decay) * excess, excess)
+    # The growth is limited too, so that the multiplier comes back at once when the length changes sides.
     if config.two_sided:
         low, high = -MAX_MULTIPLIER, MAX_MULTIPLIER
     else:

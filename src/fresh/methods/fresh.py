@@ -65,8 +65,9 @@ def _train_all(
     if scorer is None:
         check_ready(configs[0])
     check_rationales(splits, configs[0].tagging.human)
+    # Whatever can be wrong with the data is found before any network is trained.
     for config in configs:
-        split_folds(splits.train, config.folds, config.train.seed)  # raises where there are too few documents
+        split_folds(splits.train, config.folds, config.train.seed)
     supports: Sequence[SupportModel | None] = [None] * len(configs)
     if trains_support(configs[0], scorer):
         supports = SupportModel.train_many(splits.train, splits.dev, configs, context.with_name(SUPPORT))

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
 
 import numpy as np
 import torch
@@ -53,13 +52,6 @@ class JointModel(nn.Module):
 
     def _update_state(self, mean: Tensor) -> None:
         self.moving.copy_(self._next_state(self.moving.clone(), mean))
-
-    def train(self, mode: bool = True) -> Self:
-        """Switch dropout on or off in both."""
-        self.training = mode
-        self.gate.train(mode)
-        self.reader.train(mode)
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +121,7 @@ def fit_joint(
     reader = build_reader(splits.labels, replace(config, network=replace(config.network, long=long)))
     model = JointModel(build_gate(objective.kind, config), reader, objective.state)
     extractor = SaliencyExtractor(Tagger(model.gate), config.make_discretizer())
+    # Where other discretizers are asked for, `fit` looks whether their states are there as well.
     if not others and load_finished(context.checkpoint_path, model, train.epochs, train.patience):
         return model, extractor
     inputs = encode(model.gate, [text_of(example.document) for example in splits.train], train, context)
@@ -238,6 +231,7 @@ def make_losses(
             return Collator(table, device, reader.padding)(np.arange(len(table)))
 
         gated = GateOutputs(outputs, n_words, labels[batch.numbers], batch.counted, reduce)
+        # The reader computes here, in the number format of the gate.
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             each = objective.loss(model, gated)
         return each if human_losses is None else each + human_losses(batch.numbers, outputs, n_words)

@@ -44,6 +44,7 @@ def sample_loss(model: JointModel, gated: GateOutputs, config: LeiConfig) -> Ten
     errors = cross_entropies(model.reader, gated.reduce(kept), gated.labels)
     negative = functional.binary_cross_entropy_with_logits(logits, kept.float(), reduction="none")
     log_probability = -(negative * gated.is_word).sum(1)
+    # Detached: the gate learns from the cost of a sample, the reader from its own errors.
     costs = errors.detach() + regularizer(kept.float(), gated.n_words, config)
     model.running_mean.add(costs, gated.counted)
     baseline = reward_baseline(model, gated.mean(costs)) if config.reward_baseline else 0.0

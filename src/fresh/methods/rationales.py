@@ -101,6 +101,7 @@ def score_and_cut(
     """Score the documents of train and dev; a budget over all of train becomes a cutoff for single documents."""
     scores = score_all(scorer, splits.train, context.progress, "scores of train")
     dev_scores = score_all(scorer, splits.dev, context.progress, "scores of dev")
+    # Nothing reads whole documents after this, and their features may fill the GPU.
     if support is not None and support.seen is not None:
         support.seen.forget()
     discretizer = learn_cutoff(config.make_discretizer(), scores)
@@ -126,7 +127,7 @@ def score_all(scorer: Scorer, examples: Sequence[Example], progress: Progress, n
             n_shown = n_scored
 
         def on_scored(n_more: int) -> None:
-            # A scorer may read a document twice.
+            # Never beyond the chunk that is being scored: some scorers report a document twice.
             show(min(n_shown + n_more, len(saliencies) + _CHUNK, len(documents)))
 
         scorer = _with_callback(scorer, on_scored)
@@ -191,6 +192,8 @@ def train_tagger(
     chosen = usable if only is None else np.intersect1d(usable, only)
     if not len(chosen):
         raise _too_few(config)
+    # All documents keep their places, with an empty mask for those that it does not learn from: the frozen layers
+    # then read the same texts for every fold.
     return Tagger.train(
         [
             (example.document, Mask.from_spans([], len(example.document.words)) if mask is None else mask)
@@ -215,6 +218,7 @@ def cross_fit(
     scores = list(scored.scores)
     for number, fold in enumerate(split_folds(splits.train, config.folds, config.train.seed)):
         rest = np.setdiff1d(np.arange(len(scores)), fold)
+        # A class that is missing from the rest would leave the labels of the networks different.
         if not len(rest) or len({splits.train[place].label for place in rest.tolist()}) < len(splits.labels):
             raise _too_few(config)
         fold_context = context.with_name(f"{SUPPORT}, fold {number + 1} of {config.folds}")

@@ -67,7 +67,8 @@ def train_method(
 
     :param scorer: Makes a scorer of your own from the support model, in place of ``config.scorer``.
     """
-    from fresh.methods import baselines, bastings, fresh, lei  # which return what is defined here
+    # Here, since these modules return what is defined above.
+    from fresh.methods import baselines, bastings, fresh, lei
 
     context = context or RunContext()
     if scorer is not None:

@@ -1,33 +1,30 @@
-"""How much an answer loses when a model reads the rationale alone, or all but the rationale.
+"""Faithfulness as in the ERASER benchmark: sufficiency and comprehensiveness (DeYoung et al., 2020).
 
-Sufficiency and comprehensiveness of the ERASER benchmark (DeYoung et al., 2020), from probabilities alone: who reads
-what, and whether it was trained for it, is the caller's choice.
+They compare probabilities only: which model reads what is the caller's choice.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fresh.metrics.bootstrap import Floats
 from fresh.rationale import Prediction
 
-Floats = NDArray[np.float64]
-
 AOPC_RATIOS = (0.01, 0.05, 0.1, 0.2, 0.5)
-"""Lengths of rationales over which ERASER takes the mean."""
+"""Lengths of rationales that ERASER averages over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Predictions for the same documents, read in three ways."""
+    """Predictions for the same documents from full text, rationale and complement."""
 
     full: Sequence[Prediction]
-    """All words; its labels are the ones whose probability is followed."""
+    """From all words; the probabilities of these labels are compared."""
     rationales: Sequence[Prediction]
-    """The rationale alone."""
+    """From the rationale alone."""
     complements: Sequence[Prediction]
-    """All words but the rationale."""
+    """From all words but the rationale."""
 
     def __post_init__(self) -> None:
         sizes = len(self.full), len(self.rationales), len(self.complements)
@@ -39,75 +36,62 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Faithfulness:
-    """How much less probable the answer to the full text becomes, by document."""
+class Faithfulness:
+    """How much less probable the label of the full text becomes, by document."""
 
     sufficiency: Floats
-    """When the rationale alone is read: near 0 where it is enough. Shape: (documents,)."""
+    """From the rationale alone: near 0 if it is enough. Shape: (documents,)."""
     comprehensiveness: Floats
-    """When all but the rationale is read: high where it holds all that matters. Shape: (documents,)."""
-
-    @property
-    def mean_sufficiency(self) -> float:
-        """Mean over documents."""
-        return float(self.sufficiency.mean())
-
-    @property
-    def mean_comprehensiveness(self) -> float:
-        """Mean over documents."""
-        return float(self.comprehensiveness.mean())
+    """From the complement: high if the rationale holds all that matters. Shape: (documents,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Aopc:
+class Aopc:
     """Faithfulness at several lengths of rationales: the area over the perturbation curve."""
 
-    at: Mapping[float, _Faithfulness]
+    at: Mapping[float, Faithfulness]
     """Faithfulness by ratio, shortest first."""
 
     @property
-    def overall(self) -> _Faithfulness:
-        """Mean over the lengths, by document.
-
-        The mean is plain, as in ERASER's scorer; its paper writes a sum that has one term more, that of no words.
-        """
+    def overall(self) -> Faithfulness:
+        """Mean over the lengths, by document."""
+        # A plain mean, as in ERASER's scorer. Its paper has a sum with one more term, that of no words.
         each = list(self.at.values())
-        return _Faithfulness(
+        return Faithfulness(
             np.mean([one.sufficiency for one in each], axis=0), np.mean([one.comprehensiveness for one in each], axis=0)
         )
 
 
-def _faithfulness(readings: Readings) -> _Faithfulness:
+def measure_faithfulness(readings: Readings) -> Faithfulness:
     """Measure sufficiency and comprehensiveness at one length."""
-    return _Faithfulness(drops(readings.full, readings.rationales), drops(readings.full, readings.complements))
+    return Faithfulness(drops(readings.full, readings.rationales), drops(readings.full, readings.complements))
 
 
-def aopc(by_ratio: Mapping[float, Readings]) -> _Aopc:
+def aopc(by_ratio: Mapping[float, Readings]) -> Aopc:
     """Measure sufficiency and comprehensiveness at several lengths.
 
-    :param by_ratio: Readings of the same documents, by the share of the words that a rationale has.
+    :param by_ratio: Readings of the same documents, by the share of the words in the rationale.
     """
     if not by_ratio:
-        raise ValueError("There are no lengths to take the mean over. Give at least one ratio.")
+        raise ValueError("There are no lengths to average over. Give at least one ratio.")
     sizes = {ratio: len(readings.full) for ratio, readings in by_ratio.items()}
     if len(set(sizes.values())) > 1:
         counts = ", ".join(f"{size} at {ratio:g}" for ratio, size in sizes.items())
         raise ValueError(f"Each ratio needs the same documents, but there are {counts}.")
-    return _Aopc({ratio: _faithfulness(by_ratio[ratio]) for ratio in sorted(by_ratio)})
+    return Aopc({ratio: measure_faithfulness(by_ratio[ratio]) for ratio in sorted(by_ratio)})
 
 
 def drops(full: Sequence[Prediction], other: Sequence[Prediction]) -> Floats:
     """Subtract the probabilities of the full texts' labels in another reading. Shape: (documents,)."""
     return np.array(
-        [answer.probability - _lookup(read, answer.label) for answer, read in zip(full, other, strict=True)]
+        [answer.probability - _probability_of(read, answer.label) for answer, read in zip(full, other, strict=True)]
     )
 
 
-def _lookup(prediction: Prediction, label: str) -> float:
-    """Find how probable a label is."""
+def _probability_of(prediction: Prediction, label: str) -> float:
     if label not in prediction.probabilities:
         raise ValueError(
-            f"The full text was given the label {label!r}, which the other reading does not know; "
+            f"The label of the full text is {label!r}, which the other reading does not know; "
             f"it has: {', '.join(prediction.probabilities)}. Compare models of the same labels."
         )
     return prediction.probabilities[label]

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
 
 from fresh.highlight import CONTROL_PICTURES
+from fresh.metrics.bootstrap import Bounds, Estimate, Interval, LengthScore, Measure
 from fresh.metrics.classification import Bin, ClassScore
-from fresh.metrics.estimate import Bounds, Estimate, Interval, LengthScore, Measure
 from fresh.reporting.tables import markdown_table
 
 Found = Literal["holds", "broken", "look here", "not run"]

@@ -1,4 +1,4 @@
-"""Annotators: their sign-in codes, which nobody can read back, and their coming and going."""
+"""Annotators and the admin: their secrets, which nobody can read back, and how annotators come and go."""
 
 import hashlib
 import hmac
@@ -6,30 +6,31 @@ import secrets
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from fresh.errors import StudyError
-from fresh.study.answer import RepeatedError
-from fresh.study.schema import AnnotatorRow, AssignmentRow, ItemRow, StudyRow
-from fresh.study.store import Store, now
+from fresh.errors import RepeatedRequestError, StudyError
+from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, ItemRow, StudyRow
+from fresh.study.store import Store, now_ms
 
-LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Without those that are taken for others."""
-N_LETTERS = 12
-NOBODY = "00" * 16
-ADDED = (
-    "There are more annotators than when this was asked for: the codes may have been made already, and each is shown "
-    "once. Look who has begun; whoever has no code gets a new one."
+ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+"""Without characters that are mistaken for others."""
+SECRET_LENGTH = 12
+MIN_ADMIN_SECRET = 12
+NO_SALT = "00" * 16
+CODES_MADE = (
+    "The study has more annotators than when you loaded the page, so these codes may already have been made. Each code "
+    "is shown once: if nobody wrote them down, make a new code for each annotator who has not started."
 )
-RENEWED = (
-    "Annotator {annotator} has got a new code already, which is shown once. If nobody has it, go back and make another."
+CODE_RENEWED = (
+    "Annotator {annotator} already has a new code, which was shown once. If nobody has it, go back and make another."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Annotator:
+class Annotator:
     """Somebody who takes part."""
 
     id: int
@@ -37,238 +38,303 @@ class _Annotator:
     """active, left or excluded."""
     consented: bool
     outside: str | None = None
-    """What a crowd platform calls them."""
+    """Their name on a crowd platform."""
+
+    @classmethod
+    def of(cls, row: AnnotatorRow) -> Self:
+        """Take what others may know of a row."""
+        return cls(row.id, row.state, row.consented is not None, row.outside)
 
 
-def make_secret() -> str:
-    """Draw the secret part of a code: more than 10^17 are possible."""
-    return "".join(secrets.choice(LETTERS) for _ in range(N_LETTERS))
+def _make_secret() -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(SECRET_LENGTH))  # one of 31^12, about 8e17
 
 
-def hashed(secret: str, salt: str) -> str:
-    """Hash a secret so that it takes long to try many."""
+def _hash_secret(secret: str, salt: str) -> str:
     return hashlib.scrypt(secret.encode(), salt=bytes.fromhex(salt), n=2**14, r=8, p=1, dklen=32).hex()
 
 
-def newest(store: Store) -> int:
-    """Give the highest number that an annotator has; 0 while there is none."""
-    with store.reading() as session:
-        return session.scalar(select(func.max(AnnotatorRow.id))) or 0
+def make_salt_and_code() -> tuple[str, str]:
+    """Draw the salt and the hashed code of an annotator who needs no code, or not yet."""
+    salt = secrets.token_hex(16)
+    return salt, _hash_secret(_make_secret(), salt)
 
 
 def add_annotators(store: Store, n: int, after: int | None = None) -> list[str]:
-    """Let more people take part.
+    """Add annotators.
 
-    :param after: The number that was the highest when this was asked for; if it is not any more, this may be a
-        repetition, and is refused.
-    :return: Their codes, which are not kept anywhere else.
+    :param after: The highest number when the request was made; if it has changed, this may be a repetition, which is
+        refused.
+    :return: Their sign-in codes, which are stored nowhere else.
     """
     if n < 1:
         raise StudyError(f"The number of annotators must be at least 1, got {n}.")
-    made = [(make_secret(), secrets.token_hex(16)) for _ in range(n)]
-    rows = [AnnotatorRow(salt=salt, code=hashed(secret, salt), state="active") for secret, salt in made]
-    with store.writing() as session:
-        session.execute(select(StudyRow.id).with_for_update())  # so that nobody else adds any meanwhile
+    drawn = [(_make_secret(), secrets.token_hex(16)) for _ in range(n)]
+    rows = [AnnotatorRow(salt=salt, code=_hash_secret(secret, salt), state="active") for secret, salt in drawn]
+    with store.write_session() as session:
+        lock_study(session)
         if after is not None and after != (session.scalar(select(func.max(AnnotatorRow.id))) or 0):
-            raise RepeatedError(ADDED)
+            raise RepeatedRequestError(CODES_MADE)
         session.add_all(rows)
         session.flush()
-        return [_written(row.id, secret) for row, (secret, _) in zip(rows, made, strict=True)]
+        return [_format_code(row.id, secret) for row, (secret, _) in zip(rows, drawn, strict=True)]
 
 
-def _written(annotator: int, secret: str) -> str:
-    """Write a code as people get it."""
+def _format_code(annotator: int, secret: str) -> str:
     return f"{annotator}-{secret[:4]}-{secret[4:8]}-{secret[8:]}"
 
 
-def _as_meant(code: str) -> tuple[str, str]:
-    """Take a code apart into number and secret, in large or small letters, with any spaces and dashes or without."""
+def sign_in(store: Store, code: str) -> Annotator | None:
+    """Find the annotator who has a code, whatever its case, spaces and dashes; None if it is wrong."""
     letters = unicodedata.normalize("NFKC", code).lower()
     plain = "".join(letter for letter in letters if letter.isalnum())
-    return plain[:-N_LETTERS], plain[-N_LETTERS:]
-
-
-def sign_in(store: Store, code: str) -> _Annotator | None:
-    """Find who has a code; nobody if it is wrong. A wrong one takes as long as a right one."""
-    number, secret = _as_meant(code)
-    with store.reading() as session:
+    number, secret = plain[:-SECRET_LENGTH], plain[-SECRET_LENGTH:]
+    with store.read_session() as session:
         known = number.isascii() and number.isdigit() and len(number) < 10
         row = session.get(AnnotatorRow, int(number)) if known else None
-        found = hashed(secret, NOBODY if row is None else row.salt)
-        if row is None or not hmac.compare_digest(found, row.code):
+        # Hash in any case: a wrong number must take as long as a wrong secret.
+        code_hash = _hash_secret(secret, NO_SALT if row is None else row.salt)
+        if row is None or not hmac.compare_digest(code_hash, row.code):
             return None
-        return _annotator_of(row)
+        return Annotator.of(row)
 
 
-def _enrol(store: Store, outside: str) -> _Annotator:
-    """Find, or take in, somebody whom a crowd platform vouches for, by the name that they have there."""
-    if not outside.strip():
-        raise StudyError("Somebody from a crowd platform needs the name that they have there, got nothing.")
-    with store.writing() as session:
-        if session.bind is not None and session.bind.dialect.name == "postgresql":
-            session.execute(select(StudyRow.id).with_for_update())  # so that nobody is taken in twice
-        return _annotator_of(taken_in(session, outside.strip(), new_code))
+def get_or_add_annotator(session: Session, name: str, make_code: Callable[[], tuple[str, str]]) -> AnnotatorRow:
+    """Find somebody by their name on a crowd platform, or add them.
 
-
-def new_code() -> tuple[str, str]:
-    """Draw a code that nobody is told: its salt, and its hash, which takes long to compute."""
-    salt = secrets.token_hex(16)
-    return salt, hashed(make_secret(), salt)
-
-
-def taken_in(session: Session, name: str, draw: Callable[[], tuple[str, str]]) -> AnnotatorRow:
-    """Find, or take in, somebody by the name that they have elsewhere.
-
-    :param draw: Gives salt and code of whoever is new.
+    :param make_code: Makes the salt and the hashed code of a new annotator.
     """
     row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == name).with_for_update())
     if row is None:
-        salt, code = draw()
+        salt, code = make_code()
         row = AnnotatorRow(salt=salt, code=code, state="active", outside=name)
         session.add(row)
         session.flush()
     return row
 
 
-def _annotator_of(row: AnnotatorRow) -> _Annotator:
-    """Take what others may know of a row."""
-    return _Annotator(row.id, row.state, row.consented is not None, row.outside)
-
-
-def look_up(store: Store, annotator: int) -> _Annotator | None:
-    """Say how somebody stands; nothing if there is no such person."""
-    with store.reading() as session:
+def get_annotator(store: Store, annotator: int) -> Annotator | None:
+    """Return an annotator by their number; None if there is none."""
+    with store.read_session() as session:
         row = session.get(AnnotatorRow, annotator)
-        return None if row is None else _annotator_of(row)
+        return None if row is None else Annotator.of(row)
 
 
-def code_mark(store: Store, annotator: int) -> str:
-    """Give what changes with somebody's code."""
-    with store.reading() as session:
-        return session.scalar(select(AnnotatorRow.code).where(AnnotatorRow.id == annotator)) or ""
+def find_annotator(store: Store, name: str) -> Annotator:
+    """Find an annotator by their number, or by their name on a crowd platform."""
+    with store.read_session() as session:
+        number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else None
+        row = None if number is None else session.get(AnnotatorRow, number)
+        row = row or session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == name))
+        if row is None:
+            raise StudyError(
+                f"There is no annotator {name!r} in this study. Use the number, or the name in parentheses, that "
+                "`fresh study status` shows."
+            )
+        return Annotator.of(row)
 
 
-def session_mark(store: Store, annotator: int) -> str:
-    """Give what changes with somebody's code, and when they sign out, so that sessions end with either."""
-    with store.reading() as session:
-        row = session.get(AnnotatorRow, annotator)
-        return "" if row is None else f"{row.code}.{row.sign_outs}"
-
-
-def end_sessions(store: Store, annotator: int) -> None:
-    """End all sessions of somebody."""
-    with store.writing() as session:
-        find(session, annotator).sign_outs += 1
-
-
-def renew_code(store: Store, annotator: int, mark: str | None = None) -> str:
-    """Give somebody another code in the place of a lost one; that one, and what began with it, opens nothing more.
-
-    :param mark: What `code_mark` gave when this was asked for; if it has changed, it is a repetition, and is refused.
-    """
-    secret, salt = make_secret(), secrets.token_hex(16)
-    code = hashed(secret, salt)
-    with store.writing() as session:
-        row = find(session, annotator)
-        if mark is not None and mark != row.code:
-            raise RepeatedError(RENEWED.format(annotator=annotator))
-        row.salt, row.code = salt, code
-    return _written(annotator, secret)
-
-
-def find(session: Session, annotator: int) -> AnnotatorRow:
-    """Find somebody, and let nobody else change what is theirs until the end of the transaction."""
+def lock_annotator(session: Session, annotator: int) -> AnnotatorRow:
+    """Return an annotator, whom nobody else can change until the end of the transaction."""
     row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.id == annotator).with_for_update())
     if row is None:
         raise StudyError(f"There is no annotator {annotator} in this study.")
     return row
 
 
-def consent(store: Store, annotator: int) -> None:
-    """Take note that somebody agreed; the first time counts."""
-    with store.writing() as session:
-        row = find(session, annotator)
-        row.consented = row.consented or now()
+def lock_study(session: Session) -> StudyRow:
+    """Return the study, which nobody else can change until the end of the transaction."""
+    return session.scalars(select(StudyRow).with_for_update()).one()
 
 
-def named(store: Store, who: str) -> _Annotator:
-    """Find somebody by their number, or by the name that they have on a crowd platform."""
-    with store.reading() as session:
-        number = int(who) if who.isascii() and who.isdigit() and len(who) < 10 else None
-        row = None if number is None else session.get(AnnotatorRow, number)
-        row = row or session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == who))
-        if row is None:
-            raise StudyError(
-                f"There is no annotator {who!r} in this study. Name one by the number, or the name in brackets, that "
-                "`fresh study status` shows."
-            )
-        return _annotator_of(row)
+def code_version(store: Store, annotator: int) -> str:
+    """Return a string that changes when the annotator gets a new code."""
+    with store.read_session() as session:
+        return session.scalar(select(AnnotatorRow.code).where(AnnotatorRow.id == annotator)) or ""
+
+
+def session_version(store: Store, annotator: int) -> str:
+    """Return a string that changes when the annotator gets a new code or signs out; sessions end with it."""
+    with store.read_session() as session:
+        row = session.get(AnnotatorRow, annotator)
+        return "" if row is None else f"{row.code}.{row.sign_outs}"
+
+
+def end_sessions(store: Store, annotator: int) -> None:
+    """End all sessions of an annotator, on all servers."""
+    with store.write_session() as session:
+        lock_annotator(session, annotator).sign_outs += 1
+
+
+def renew_code(store: Store, annotator: int, version: str | None = None) -> str:
+    """Replace the code of an annotator; the old one, and sessions that began with it, end.
+
+    :param version: The `code_version` when the request was made; if it has changed, this is a repetition, which is
+        refused.
+    """
+    secret, salt = _make_secret(), secrets.token_hex(16)
+    code = _hash_secret(secret, salt)
+    with store.write_session() as session:
+        row = lock_annotator(session, annotator)
+        if version is not None and version != row.code:
+            raise RepeatedRequestError(CODE_RENEWED.format(annotator=annotator))
+        row.salt, row.code = salt, code
+    return _format_code(annotator, secret)
+
+
+def record_consent(store: Store, annotator: int) -> None:
+    """Record that an annotator agreed to take part; the first time counts."""
+    with store.write_session() as session:
+        row = lock_annotator(session, annotator)
+        row.consented = row.consented or now_ms()
 
 
 def leave(store: Store, annotator: int) -> int:
-    """Let somebody go. What they answered counts; what they had before them goes to others.
+    """Remove an annotator who stops. Their answers count; the item that they hold goes to others.
 
-    :return: How many items others get.
+    :return: The number of items that go to others.
     """
-    return end(store, annotator, "left", ("open",))
+    with store.write_session() as session:
+        return end_participation(session, lock_annotator(session, annotator), "left")
 
 
 def exclude(store: Store, annotator: int) -> int:
-    """Set aside all that somebody answered: it does not count, and others get the items.
+    """Exclude an annotator: their answers do not count, and the items go to others.
 
-    :return: How many items others get.
+    :return: The number of items that go to others.
     """
-    return end(store, annotator, "excluded", ("open", "answered"))
+    with store.write_session() as session:
+        return end_participation(session, lock_annotator(session, annotator), "excluded")
 
 
-def end(store: Store, annotator: int, state: str, given_back: tuple[str, ...]) -> int:
-    """End somebody's part."""
-    with store.writing() as session:
-        return end_part(session, find(session, annotator), state, given_back)
+def end_participation(session: Session, annotator: AnnotatorRow, state: str) -> int:
+    """Let an annotator leave, or exclude them, within a transaction; exclusion is not undone by leaving."""
+    if annotator.state != "excluded":
+        annotator.state = state
+    states = ("open", "answered") if state == "excluded" else ("open",)
+    theirs = select(AssignmentRow.id).where(AssignmentRow.annotator == annotator.id, AssignmentRow.state.in_(states))
+    # In the order of items, as in `release_expired`: two servers that release them in another order could deadlock.
+    ids = session.scalars(theirs.order_by(AssignmentRow.item)).all()
+    return sum(release_assignment(session, assignment, states) for assignment in ids)
 
 
-def end_part(session: Session, person: AnnotatorRow, state: str, given_back: tuple[str, ...]) -> int:
-    """End somebody's part within a transaction; whoever is excluded stays so."""
-    if person.state != "excluded":
-        person.state = state
-    held = select(AssignmentRow.id).where(AssignmentRow.annotator == person.id, AssignmentRow.state.in_(given_back))
-    these = session.scalars(held.order_by(AssignmentRow.item)).all()
-    return sum(release(session, assignment, given_back) for assignment in these)
+def readmit(store: Store, annotator: int) -> int:
+    """Let an annotator who left or was excluded take part again.
 
-
-def release(session: Session, assignment: int, states: tuple[str, ...] = ("open",)) -> bool:
-    """Give an item back, unless that was done, or an answer came, meanwhile.
-
-    Whoever gives several back goes by their numbers: else two servers could wait for each other.
+    :return: The number of their answers that do not count, since others were given the places.
     """
-    this = AssignmentRow.id == assignment
-    changed = session.scalar(
-        update(AssignmentRow)
-        .where(this, AssignmentRow.state.in_(states))
-        .values(state="released")
-        .returning(AssignmentRow.item)
-    )
-    if changed is None:
+    with store.write_session() as session:
+        lock_annotator(session, annotator).state = "active"
+        uncounted = (
+            select(AssignmentRow)
+            .join(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
+            .where(AssignmentRow.annotator == annotator, AssignmentRow.state == "released")
+        )
+        n_lost = 0
+        for assignment in session.scalars(uncounted.order_by(AssignmentRow.item)).all():
+            if take_place(session, assignment.item):
+                assignment.state = "answered"
+            else:
+                n_lost += 1
+        return n_lost
+
+
+def take_place(session: Session, item: int) -> bool:
+    """Take a place at an item; False if none is left."""
+    place = update(ItemRow).where(ItemRow.id == item, ItemRow.taken < ItemRow.wanted)
+    return session.scalar(place.values(taken=ItemRow.taken + 1).returning(ItemRow.id)) is not None
+
+
+def release_assignment(session: Session, assignment: int, states: tuple[str, ...] = ("open",)) -> bool:
+    """Give back the place of an assignment; False if it is not in one of the states any more."""
+    row = update(AssignmentRow).where(AssignmentRow.id == assignment, AssignmentRow.state.in_(states))
+    item = session.scalar(row.values(state="released").returning(AssignmentRow.item))
+    if item is None:
         return False
-    session.execute(update(ItemRow).where(ItemRow.id == changed).values(taken=ItemRow.taken - 1))
+    session.execute(update(ItemRow).where(ItemRow.id == item).values(taken=ItemRow.taken - 1))
     return True
 
 
-def release_stale(store: Store, at: int | None = None) -> int:
-    """Give back what has lain for longer than the study allows, and count it. Whoever had it stays."""
-    before = (now() if at is None else at) - int(store.about["hours"] * 3_600_000)
-    with store.writing() as session:
-        stale = select(AssignmentRow.id).where(AssignmentRow.state == "open", AssignmentRow.at < before)
-        return sum(
-            release(session, assignment) for assignment in session.scalars(stale.order_by(AssignmentRow.item)).all()
-        )
+def release_expired(store: Store, at: int | None = None) -> int:
+    """Give back items that were held longer than the study allows, and count them; their annotators stay active."""
+    before = (now_ms() if at is None else at) - int(store.about["hours"] * 3_600_000)
+    with store.write_session() as session:
+        expired = select(AssignmentRow.id).where(AssignmentRow.state == "open", AssignmentRow.at < before)
+        ids = session.scalars(expired.order_by(AssignmentRow.item)).all()
+        return sum(release_assignment(session, assignment) for assignment in ids)
 
 
-def pause(store: Store, paused: bool = True) -> bool:
-    """Stop giving out items, or go on; answers to what was given out are always saved.
+def set_paused(store: Store, paused: bool) -> bool:
+    """Pause or resume a study; answers to items that people already hold are always saved.
 
     :return: Whether that changed anything.
     """
-    with store.writing() as session:
-        changed = update(StudyRow).where(StudyRow.paused.is_not(paused)).values(paused=paused)
-        return session.scalar(changed.returning(StudyRow.id)) is not None
+    with store.write_session() as session:
+        row = update(StudyRow).where(StudyRow.paused.is_not(paused)).values(paused=paused)
+        return session.scalar(row.returning(StudyRow.id)) is not None
+
+
+def signing_key(store: Store) -> bytes:
+    """Return the key that signs sessions and item names; all servers of a study share it."""
+    with store.write_session() as session:
+        row = lock_study(session)
+        row.key = row.key or secrets.token_hex(32)
+        return bytes.fromhex(row.key)
+
+
+def make_admin_secret(store: Store, replace: bool = False) -> str | None:
+    """Make the secret of the admin page, which is stored nowhere else.
+
+    :param replace: Replace an existing secret, which ends all sessions of the admin page.
+    :return: None if there is a secret already.
+    """
+    secret = _make_secret()
+    with store.write_session() as session:
+        row = lock_study(session)
+        if row.admin_code is not None and not replace:
+            return None
+        _store_admin_secret(row, secret)
+    return "-".join(secret[place : place + 4] for place in range(0, len(secret), 4))
+
+
+def set_admin_secret(store: Store, secret: str) -> None:
+    """Set your own secret of the admin page; sessions end unless it is the same as before."""
+    plain = _strip_separators(secret)
+    if len(plain) < MIN_ADMIN_SECRET:
+        raise StudyError(
+            f"The secret of the admin page must have at least {MIN_ADMIN_SECRET} characters, not counting spaces and "
+            f"dashes, got {len(plain)}. Choose a longer one."
+        )
+    if is_admin(store, secret):
+        return
+    with store.write_session() as session:
+        _store_admin_secret(lock_study(session), plain)
+
+
+def _store_admin_secret(row: StudyRow, secret: str) -> None:
+    row.admin_salt = secrets.token_hex(16)
+    row.admin_code = _hash_secret(secret, row.admin_salt)
+
+
+def _strip_separators(secret: str) -> str:
+    return "".join(secret.split()).replace("-", "")
+
+
+def is_admin(store: Store, secret: str) -> bool:
+    """Check the secret of the admin page; a wrong one takes as long as the right one."""
+    with store.read_session() as session:
+        salt, code = session.execute(select(StudyRow.admin_salt, StudyRow.admin_code)).one()
+    return hmac.compare_digest(_hash_secret(_strip_separators(secret), salt or NO_SALT), code or "")
+
+
+def admin_session_version(store: Store) -> str:
+    """Return a string that changes with the admin secret, or when an admin signs out; sessions end with it."""
+    with store.read_session() as session:
+        code, sign_outs = session.execute(select(StudyRow.admin_code, StudyRow.admin_sign_outs)).one()
+        return f"{code}.{sign_outs}"
+
+
+def end_admin_sessions(store: Store) -> None:
+    """End all sessions of the admin page, on all servers."""
+    with store.write_session() as session:
+        session.execute(update(StudyRow).values(admin_sign_outs=StudyRow.admin_sign_outs + 1))

@@ -1,7 +1,4 @@
-"""Who reads what: each item by so many people, nobody one document twice, everybody in an order of their own.
-
-Conditions come in the order of a Latin square.
-"""
+"""Who reads what: every item by the same number of people, nobody one document twice, conditions in a Latin square."""
 
 import functools
 import math
@@ -12,61 +9,59 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """How large a study is."""
+class Design:
+    """The size of a study, and the order in which documents are read."""
 
     n_documents: int
     n_conditions: int
     per_item: int
     most: int = 0
-    """Items that one annotator does, at most; 0 for one of every document."""
+    """Maximum number of items for one annotator; 0 means one of every document."""
     seed: int | None = None
-    """Draws the order in which each annotator reads the documents; None in studies that an earlier version made, where
-    all have one order."""
+    """Seed for the order of documents; None in studies of earlier versions, where all annotators share one order."""
 
     @property
-    def share(self) -> int:
-        """Items that one annotator does at most: one of each document, unless less was asked for."""
+    def max_items(self) -> int:
+        """Return the maximum number of items for one annotator."""
         return min(self.most or self.n_documents, self.n_documents)
 
     @property
-    def planned(self) -> int:
-        """Answers that make the study complete."""
+    def n_planned(self) -> int:
+        """Return the number of answers that make the study complete."""
         return self.n_documents * self.n_conditions * self.per_item
 
     @property
-    def needed(self) -> int:
-        """People who can complete it, if each does all that they may and nobody leaves."""
-        return max(self.n_conditions * self.per_item, math.ceil(self.planned / self.share))
+    def min_annotators(self) -> int:
+        """Return the number of people who can complete the study if everybody finishes."""
+        return max(self.n_conditions * self.per_item, math.ceil(self.n_planned / self.max_items))
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
-    """An item that still wants somebody."""
+class OpenItem:
+    """An item that needs more annotators."""
 
     item: int
     document: int
     condition: int
     taken: int
-    """People who have it already."""
+    """Annotators who hold it or have answered it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Somebody who asks for the next item."""
+    """An annotator who asks for the next item."""
 
     arrival: int
-    """How many came before."""
+    """Number of annotators who started before."""
     seen: tuple[tuple[int, int], ...]
-    """Document and condition of all that was given to them, in that order, also of what they gave back."""
+    """Document and condition of all items they were given, in order, including those they gave back."""
 
 
 def latin_row(n_conditions: int, arrival: int) -> tuple[int, ...]:
-    """Order the conditions for one annotator.
+    """Order the conditions for one annotator, by a row of a balanced Latin square (Williams, 1949).
 
-    Of as many annotators as there are conditions, each has each condition at another place; and each condition follows
-    each other one equally often: at once for an even number, over twice as many annotators for an odd one
-    (Williams, 1949).
+    Among as many annotators as there are conditions, each condition has each place once. Each follows each other one
+    equally often: within one such group for an even number of conditions, within two for an odd number.
     """
     first = [place // 2 if place % 2 == 0 else n_conditions - 1 - place // 2 for place in range(n_conditions)]
     if n_conditions % 2 and (arrival // n_conditions) % 2:
@@ -75,94 +70,90 @@ def latin_row(n_conditions: int, arrival: int) -> tuple[int, ...]:
 
 
 @functools.lru_cache(maxsize=128)
-def _reading_order(shape: Shape, arrival: int) -> tuple[int, ...]:
-    """Order the documents for one annotator; the plan has the first ones for them, as many as they may do.
-
-    As many annotators as there are conditions make a group and share their documents, the next group takes those that
-    follow, round and round. Whose place in the square a document has is the same for the whole group: so its members
-    read it in all conditions, each in another one. Among the places that come to the same, each member has lots drawn
-    anew, and so an order of their own.
-    """
-    n_documents, step, group = shape.n_documents, shape.n_conditions, arrival // shape.n_conditions
-    if shape.seed is None:
-        start = group * n_documents // shape.per_item
+def reading_order(design: Design, arrival: int) -> tuple[int, ...]:
+    """Order all documents for one annotator; the plan uses the first ones, up to their maximum."""
+    # As many annotators as conditions form a group. A group shares its documents, and the next group takes those that
+    # follow, round and round. A document keeps its place modulo the number of conditions for the whole group, so that
+    # its members read it in all conditions. Among equal places, each member has a random order.
+    n_documents, step, group = design.n_documents, design.n_conditions, arrival // design.n_conditions
+    if design.seed is None:
+        start = group * n_documents // design.per_item
         return tuple((start + place) % n_documents for place in range(n_documents))
-    around = [(group * shape.share + place) % n_documents for place in range(n_documents)]
-    order = _shuffled(around[: shape.share], f"{shape.seed}, group {group}")
-    for place in range(min(step, shape.share)):
-        order[place::step] = _shuffled(order[place::step], f"{shape.seed}, annotator {arrival}, place {place}")
-    return (*order, *_shuffled(around[shape.share :], f"{shape.seed}, annotator {arrival}, others"))
+    around = [(group * design.max_items + place) % n_documents for place in range(n_documents)]
+    order = _shuffle(around[: design.max_items], f"{design.seed}, group {group}")
+    for place in range(min(step, design.max_items)):
+        order[place::step] = _shuffle(order[place::step], f"{design.seed}, annotator {arrival}, place {place}")
+    return (*order, *_shuffle(around[design.max_items :], f"{design.seed}, annotator {arrival}, others"))
 
 
-def _shuffled(documents: Sequence[int], lot: str) -> list[int]:
-    """Shuffle documents, the same for the same lot; Python promises these numbers, in all its versions."""
-    generator = random.Random(lot)  # noqa: S311  # nobody gains by guessing it
+def _shuffle(documents: Sequence[int], seed: str) -> list[int]:
+    # Running studies depend on these numbers: Python guarantees `random()` of a string seed across versions.
+    generator = random.Random(seed)  # noqa: S311  # nobody gains by guessing it
     return sorted(documents, key=lambda _document: generator.random())
 
 
-def own(shape: Shape, reader: Reader) -> tuple[int, int]:
-    """Name the document and the condition that the plan has for somebody's next item.
+def planned_pair(design: Design, reader: Reader) -> tuple[int, int]:
+    """Return the document and the condition of somebody's next item in the plan.
 
-    As long as all keep to it, nobody's item is taken by another.
+    While everybody follows the plan, nobody else takes it.
     """
     place = len(reader.seen)
-    row = latin_row(shape.n_conditions, reader.arrival)
-    return _reading_order(shape, reader.arrival)[place % shape.n_documents], row[place % shape.n_conditions]
+    row = latin_row(design.n_conditions, reader.arrival)
+    return reading_order(design, reader.arrival)[place % design.n_documents], row[place % design.n_conditions]
 
 
-def choose(shape: Shape, reader: Reader, free: Iterable[Free]) -> Free | None:
-    """Choose somebody's next item, or none if nothing is left that they may read.
+def choose_item(design: Design, reader: Reader, open_items: Iterable[OpenItem]) -> OpenItem | None:
+    """Choose somebody's next item; None if nothing is left that they may read.
 
-    Their own one of the plan first; else any document in the condition whose turn it is, the one that wants most people
-    first, then the one that comes first in their own order; else in the condition that they have seen least.
-
-    :param free: Items that still want somebody.
+    The planned item comes first. Otherwise it is an item in the condition whose turn it is, then in the condition they
+    have seen least; among those, the one that has fewest annotators, then the first in their own order.
     """
-    if len(reader.seen) >= shape.share:
+    if len(reader.seen) >= design.max_items:
         return None
     known = {document for document, _ in reader.seen}
-    open_to = [item for item in free if item.document not in known]
-    if not open_to:
+    candidates = [item for item in open_items if item.document not in known]
+    if not candidates:
         return None
-    document, wanted = own(shape, reader)
-    row = latin_row(shape.n_conditions, reader.arrival)
+    document, wanted = planned_pair(design, reader)
+    row = latin_row(design.n_conditions, reader.arrival)
     counts = Counter(condition for _, condition in reader.seen)
-    turn = {condition: (row.index(condition) - len(reader.seen)) % shape.n_conditions for condition in row}
-    places = {number: place for place, number in enumerate(_reading_order(shape, reader.arrival))}
+    turn = {condition: (row.index(condition) - len(reader.seen)) % design.n_conditions for condition in row}
+    places = {number: place for place, number in enumerate(reading_order(design, reader.arrival))}
 
-    def rank(item: Free) -> tuple[bool, bool, int, int, int, int]:
+    def rank(item: OpenItem) -> tuple[bool, bool, int, int, int, int]:
         planned = (item.document, item.condition) == (document, wanted)
-        ahead = (places[item.document] - len(reader.seen)) % shape.n_documents
-        of_condition = 0 if item.condition == wanted else counts[item.condition]
-        return not planned, item.condition != wanted, of_condition, turn[item.condition], item.taken, ahead
+        ahead = (places[item.document] - len(reader.seen)) % design.n_documents
+        n_seen = 0 if item.condition == wanted else counts[item.condition]
+        return not planned, item.condition != wanted, n_seen, turn[item.condition], item.taken, ahead
 
-    return min(open_to, key=rank)
+    return min(candidates, key=rank)
 
 
-def checks_due(shape: Shape, n_checks: int, arrival: int, n_answered: int) -> int:
-    """Count the attention checks that somebody should have had after so many answers.
+def count_due_checks(design: Design, n_checks: int, arrival: int, n_answered: int) -> int:
+    """Count the attention checks that somebody should have had after this many answers.
 
-    They are spread over all items, not at the same places for everybody, never at the start and never after the end.
+    Checks are spread over all items, at other places for each annotator, never before the first answer or after the
+    last.
     """
-    gap = shape.share / (n_checks + 1)
+    gap = design.max_items / (n_checks + 1)
     shift = arrival % max(1, int(gap) // 2 + 1)
-    places = (max(1, min(shape.share - 1, int((number + 1) * gap) + shift)) for number in range(n_checks))
+    places = (max(1, min(design.max_items - 1, int((number + 1) * gap) + shift)) for number in range(n_checks))
     return sum(place <= n_answered for place in places)
 
 
-def more_people(missing: Mapping[int, int], readers: Sequence[Set[int]], share: int) -> int:
-    """Count the people who must come in addition before a study can be completed, at least.
+def count_missing_annotators(missing: Mapping[int, int], readers: Sequence[Set[int]], max_items: int) -> int:
+    """Count the additional people that a study needs before it can be completed, at least.
 
-    Nobody reads a document twice, and nobody does more than their share.
+    Nobody reads a document twice, and nobody reads more than the maximum.
 
-    :param missing: For each document, how many answers nobody has or gives yet.
-    :param readers: For each annotator who takes part, the documents that they have seen.
+    :param missing: For each document, the number of answers that nobody has given or holds.
+    :param readers: For each active annotator, the documents that they have seen.
     """
     left = {document: n for document, n in missing.items() if n > 0}
-    open_to = [seen for seen in readers if len(seen) < share]
-    may_read = {document: sum(document not in seen for seen in open_to) for document in left}
+    available = [seen for seen in readers if len(seen) < max_items]
+    may_read = {document: sum(document not in seen for seen in available) for document in left}
     lacking = max((n - may_read[document] for document, n in left.items()), default=0)
     by_documents = sum(min(n, may_read[document]) for document, n in left.items())
-    by_people = sum(min(share - len(seen), len(left.keys() - seen)) for seen in open_to)
+    by_people = sum(min(max_items - len(seen), len(left.keys() - seen)) for seen in available)
     beyond = sum(left.values()) - min(by_documents, by_people)
-    return max(0, lacking, math.ceil(beyond / share))
+    return max(0, lacking, math.ceil(beyond / max_items))

@@ -1,4 +1,4 @@
-"""STUDY.toml: which texts are shown to how many people, cut by whom."""
+"""Settings of a study (STUDY.toml): which documents are shown to how many people, and who selects the words."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,60 +19,64 @@ from fresh.config import (
 from fresh.data.config import DataConfig
 from fresh.data.corpora import CORPORA
 from fresh.errors import ConfigError
-from fresh.study.wording import alike, as_seen, wrong_name
+from fresh.study.display import check_name, find_lookalikes, normalize_name
 
 Kind = Literal["human", "full_text", "model", "random_contiguous", "random_non_contiguous"]
-RANDOM = ("random_contiguous", "random_non_contiguous")
-MOST = 1_000_000
-LARGEST = {"per_item": 1_000, "annotators": 10_000, "practice": 1_000, "examples": 1_000, "checks": 1_000}
-"""The most that some settings take; others take a million."""
-SHOWN = {
+RANDOM_KINDS = ("random_contiguous", "random_non_contiguous")
+MAX_NUMBER = 1_000_000
+MAX_NUMBERS = {"per_item": 1_000, "annotators": 10_000, "practice": 1_000, "examples": 1_000, "checks": 1_000}
+"""Upper limits of some settings; the others take up to a million."""
+CORPUS_LABELS = {
     "movies": {"NEG": "Negative", "POS": "Positive"},
     "sst": {"0": "Negative", "1": "Positive"},
     "multirc": {"False": "No", "True": "Yes"},
 }
-"""How people read the labels of some corpora, unless the study says otherwise."""
-QUESTIONS = {
-    "movies": "Is this review of a film positive or negative?",
+"""How people read the labels of some corpora, unless the study file says otherwise."""
+CORPUS_QUESTIONS = {
+    "movies": "Is this film review positive or negative?",
     "sst": "Is this sentence about a film positive or negative?",
-    "agnews": "What is this piece of news about?",
+    "agnews": "What is this news item about?",
     "evinf": "What does the text say about the question?",
-    "multirc": "Going by the text, is the answer to the question right?",
+    "multirc": "According to the text, is the answer to the question correct?",
 }
-ON_OUR_PAGES = (
+PRACTICE_NOTE = (
+    " You start with a few practice texts and see the right label after each answer. Now and then, a page asks you to "
+    "choose specific answers, to check that you are reading: please choose those."
+)
+"""The part of the instructions about practice and attention checks, which other tools do not show."""
+OLD_PRACTICE_NOTE = (
     " First come a few examples for practice, where you will see the right label after your answer. Now and then a "
     "page asks you to choose certain answers, to see that you are reading: choose those."
 )
-"""What the instructions say of practice and checks, which other tools do not show."""
+"""The same in studies that earlier versions made."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
+class StudyTexts:
     """What people read before and beside the items."""
 
     consent: str = (
-        "You will read texts and say what you make of them. Taking part is voluntary: you can stop at any time "
-        "without giving a reason. We keep your answers and how long each of them took, and nothing that says who you "
-        "are. The answers are used for research and may be published. If you agree, go on."
+        "In this study you read texts and answer three questions about each. Taking part is voluntary: you can stop "
+        "at any time without giving a reason. We store your answers and how long each one took, and nothing that says "
+        "who you are. The answers are used for research and may be published. If you agree, continue."
     )
-    """What somebody agrees to before anything is asked."""
+    """What people agree to before they see anything else."""
     instructions: str = (
-        "Each page shows a text, or only some words of one: then words before, between and behind them are missing. "
-        "Decide from what is shown alone which label fits, say how confident you are, and how easy the words are to "
-        "read and understand. If you cannot tell, choose the label that seems more likely, and say that you are not "
-        f"confident.{ON_OUR_PAGES}"
+        "Each page shows a text, or only some words of one: the words before, between and after them are left out. "
+        "Choose the label that fits best, based only on what you see. Then say how confident you are, and how easy "
+        "the words are to read and understand. If you cannot tell, choose the label that seems more likely, and say "
+        f"that you are not confident.{PRACTICE_NOTE}"
     )
-    """What people are told to do."""
+    """The task, as people read it."""
     question: str | None = None
-    """What is asked about each text; if it is left out, one of its own for each corpus of the paper, else a general
-    one."""
-    thanks: str = "That was all. Thank you for your help!"
+    """Question about each text; by default, one that fits the corpus."""
+    thanks: str = "That was the last text. Thank you for your help!"
     """What people read at the end."""
 
     def __post_init__(self) -> None:
-        given = {name: getattr(self, name) for name in ("consent", "instructions", "question", "thanks")}
-        empty = [name for name, text in given.items() if text is not None and not as_seen(text)]
-        raise_all(*(f"texts.{name} must be text that people can read. Write some, or leave it out." for name in empty))
+        texts = {name: getattr(self, name) for name in ("consent", "instructions", "question", "thanks")}
+        empty = [name for name, text in texts.items() if text is not None and not normalize_name(text)]
+        raise_all(*(f"texts.{name} must contain visible text. Write some, or leave it out." for name in empty))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,93 +84,85 @@ class StudyConfig:
     """Settings of a study beside its conditions and labels."""
 
     corpus: str = ""
-    """One of the paper's corpora (with data_dir), of which the test part is used, or a file of your own."""
+    """One of the paper's corpora (with data_dir), of which the test part is used, or your own file."""
     data_dir: str = ""
     """Folder with the files of a named corpus."""
-    title: str = "What do you read here?"
-    """What people see above every page."""
+    title: str = "Reading study"
+    """Title of every page."""
     sample: int = 100
-    """Documents that are drawn, with the same mix of labels as the corpus."""
+    """Documents to draw, with the same mix of labels as the corpus."""
     seed: int = 0
-    """Draws documents, random words, and everybody's order of the documents."""
+    """Seed for the documents, the random words, and the order in which each annotator reads."""
     per_item: int = 3
     """Annotators of each item."""
     annotators: int = 0
-    """People who get a sign-in code at first; 0 for as many as are needed if each does all that they may."""
+    """Sign-in codes to make at first; 0 makes as many as the study needs if everybody finishes."""
     most: int = 0
-    """Items that one annotator does, at most; 0 for one of every document."""
+    """Maximum number of items for one annotator; 0 means one of every document."""
     practice: int = 4
-    """Practice items, with feedback; of documents that are not in the sample."""
+    """Practice items, with feedback, from documents outside the sample."""
     examples: int = 2
-    """Examples in the instructions, with their labels; of other documents again, fewer if there are not as many."""
+    """Examples in the instructions, with their labels, from further documents; fewer if there are not enough."""
     checks: int = 3
-    """Attention checks that each annotator gets; not more than there are documents."""
+    """Attention checks for each annotator; at most one a document."""
     hours: float = 24.0
-    """After so many hours without an answer an item is given to somebody else."""
+    """After this many hours without an answer, an item is offered to another annotator."""
     casing: Literal["lower", "kept"] = "lower"
-    """All texts in small letters, or as the corpus has them; the same for all conditions."""
-    texts: _Texts = field(default_factory=_Texts)
+    """Lower-case all texts, or keep them as the corpus has them; the same for all conditions."""
+    texts: StudyTexts = field(default_factory=StudyTexts)
     data: DataConfig = field(default_factory=DataConfig)
 
     def __post_init__(self) -> None:
-        least = {"sample": self.sample, "per_item": self.per_item}
-        zero = {name: getattr(self, name) for name in ("seed", "annotators", "most", "practice", "examples", "checks")}
-        bounds = {name: (value, LARGEST.get(name, MOST)) for name, value in (least | zero).items()}
-        large = (
-            f"{name} must be at most {bound:,}, got {value}."
-            for name, (value, bound) in bounds.items()
-            if value > bound
-        )
-        hours = () if 0 < self.hours <= MOST else (f"hours must be above 0 and at most {MOST:,}, got {self.hours}.",)
+        positive = {"sample": self.sample, "per_item": self.per_item}
+        others = {
+            name: getattr(self, name) for name in ("seed", "annotators", "most", "practice", "examples", "checks")
+        }
+        bounds = {name: (value, MAX_NUMBERS.get(name, MAX_NUMBER)) for name, value in (positive | others).items()}
         raise_all(
-            *check_min(1, **least),
-            *check_min(0, **zero),
-            *large,
-            *hours,
-            *wrong_name("title", self.title),
-            self.wrong_corpus(),
+            *check_min(1, **positive),
+            *check_min(0, **others),
+            *(f"{n} must be at most {bound:,}, got {value}." for n, (value, bound) in bounds.items() if value > bound),
+            None if 0 < self.hours <= MAX_NUMBER else f"hours must be in (0, {MAX_NUMBER:,}], got {self.hours}.",
+            *check_name("title", self.title),
+            self._corpus_problem(),
         )
 
-    def wrong_corpus(self) -> str | None:
-        """Say what is wrong with the place of the texts."""
+    def _corpus_problem(self) -> str | None:
         if not self.corpus:
             return f"corpus must name a corpus ({', '.join(CORPORA)}) or a file, got {self.corpus!r}."
         if self.data_dir and self.corpus not in CORPORA:
-            return suggest(self.corpus, "a corpus", CORPORA) + " For a file of your own, leave data_dir out."
+            return suggest(self.corpus, "a corpus", CORPORA) + " For your own file, leave data_dir out."
         if self.corpus in CORPORA and not self.data_dir:
-            return f"{self.corpus} is the name of a corpus. Say where its files are: data_dir = FOLDER."
-        given, usual = asdict(self.data), asdict(DataConfig())
-        unused = [name for name in given if given[name] != usual[name]]
+            return f"{self.corpus} is a corpus of the paper. Set data_dir to the folder that holds its files."
+        data, defaults = asdict(self.data), asdict(DataConfig())
+        unused = [name for name in data if data[name] != defaults[name]]
         if self.corpus in CORPORA and unused:
-            return f"{self.corpus} is read as it is: {', '.join(unused)} would change nothing. Leave [data] out."
+            return f"{', '.join(unused)} has no effect on {self.corpus}, which has its own format. Leave [data] out."
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One way to cut texts."""
+    """One way to select words."""
 
     name: str
-    """What it is called in tables; people who answer never see it."""
+    """Name in tables; annotators never see it."""
     kind: Kind = "model"
-    """Who chooses the words: people (human), nobody (full_text), a saved model, or a lot."""
+    """What selects the words: people (human), nothing (full_text), a saved model, or chance."""
     model: str = ""
     """Folder of a saved model, for the kind model."""
     like: str = ""
-    """The condition whose lengths random words have, for the random kinds."""
+    """Condition whose lengths random words have, for the random kinds."""
 
     def __post_init__(self) -> None:
-        kinds = {"model": self.kind == "model", "like": self.kind in RANDOM}
-        unfit = (problem for name, needed in kinds.items() for problem in self.wrong(name, needed))
-        raise_all(*wrong_name("A condition's name", self.name), *unfit)
-
-    def wrong(self, name: str, needed: bool) -> Iterator[str]:
-        """Say whether a setting is missing, or of no use."""
-        given = getattr(self, name)
-        if needed and not given:
-            yield f"A condition of the kind {self.kind} needs {name}."
-        if given and not needed:
-            yield f"{name} is of no use to the kind {self.kind}. Leave it out."
+        needed = {"model": self.kind == "model", "like": self.kind in RANDOM_KINDS}
+        missing = [name for name in needed if needed[name] and not getattr(self, name)]
+        unused = [name for name in needed if getattr(self, name) and not needed[name]]
+        raise_all(
+            *check_name("A condition's name", self.name),
+            *(f"A condition of kind {self.kind} needs {name}." for name in missing),
+            *(f"{name} has no effect on a condition of kind {self.kind}. Leave it out." for name in unused),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,42 +176,44 @@ class Study:
 
     @property
     def question(self) -> str:
-        """What is asked about each text."""
-        return self.config.texts.question or QUESTIONS.get(self.config.corpus, "Which label fits this text?")
+        """Return the question about each text."""
+        return self.config.texts.question or CORPUS_QUESTIONS.get(self.config.corpus, "Which label fits this text?")
 
 
 def read_study(path: Path) -> Study:
-    """Read a study file; all that is wrong with it is told at once. Places in it are looked for beside it."""
-    given = dict(read_toml(path))
-    tables = {name: given.pop(name, {}) for name in ("conditions", "labels")}
+    """Read a study file, and report all its problems at once; paths in it are relative to its folder."""
+    settings = dict(read_toml(path))
+    tables = {name: settings.pop(name, {}) for name in ("conditions", "labels")}
     problems = [f"{name} must be a table, got {value!r}." for name, value in tables.items() if not _is_table(value)]
     conditions: list[Condition] = []
-    config, given = None, dict(_well_written(given, problems))
+    config, settings = None, dict(_check_types(settings, problems))
     try:
-        config = from_mapping(StudyConfig, _placed(given, path.parent, ("data_dir",)))
+        config = from_mapping(StudyConfig, _resolve_paths(settings, path.parent, ("data_dir",)))
     except ConfigError as error:
         problems += str(error).splitlines()
     if _is_table(tables["conditions"]):
         conditions += _read_conditions(tables["conditions"], path.parent, problems)
     labels = tables["labels"] if _is_table(tables["labels"]) else {}
-    problems += _wrong_labels(labels)
-    if config is not None and "checks" in given and config.checks > config.sample:
-        problems.append(f"checks must be at most sample, which is {config.sample:,}, got {config.checks}.")
+    problems += _label_problems(labels)
+    if config is not None and "checks" in settings and config.checks > config.sample:
+        problems.append(f"checks must be at most sample ({config.sample:,}), got {config.checks}.")
     if problems or config is None:
         raise ConfigError("\n".join(f"In {path}: {problem}" for problem in problems))
-    usual = SHOWN.get(config.corpus, {})
+    defaults = CORPUS_LABELS.get(config.corpus, {})
     if config.corpus not in CORPORA:
-        config = from_mapping(StudyConfig, _placed(given, path.parent, ("corpus",)))
-    return Study(config, tuple(conditions), {**labels, **{k: v for k, v in usual.items() if k not in labels}})
+        config = from_mapping(StudyConfig, _resolve_paths(settings, path.parent, ("corpus",)))
+    return Study(config, tuple(conditions), {**labels, **{k: v for k, v in defaults.items() if k not in labels}})
 
 
-def _well_written(given: Mapping[str, Any], problems: list[str]) -> Iterator[tuple[str, Any]]:
-    """Pass on what is written as TOML writes it, and gather numbers in quotation marks and parts of numbers.
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
 
-    On a command line everything is text; in a file it says something.
-    """
+
+def _check_types(settings: Mapping[str, Any], problems: list[str]) -> Iterator[tuple[str, Any]]:
+    """Pass settings on, except numbers in quotation marks and fractions where a whole number is needed."""
+    # The settings reader converts text, for the command line; in a TOML file, the type is a statement.
     known = {setting.path: setting for setting in list_settings(StudyConfig)}
-    for name, value in flatten(given):
+    for name, value in flatten(settings):
         setting = next((known[path] for path in known if f".{path}".endswith(f".{name}")), None)
         kinds = () if setting is None else union_types(setting.kind)
         wanted = next((kind for kind in kinds if kind in (int, float, bool)), None)
@@ -223,63 +221,53 @@ def _well_written(given: Mapping[str, Any], problems: list[str]) -> Iterator[tup
             way_out = "Write it without quotation marks."
             problems.append(f"{name} must be {describe_type(wanted)}, got the text {value!r:.60}. {way_out}")
         elif wanted is int and isinstance(value, float):
-            problems.append(f"{name} must be a whole number, got {value}. Write it without a point.")
+            problems.append(f"{name} must be a whole number, got {value}. Write it without a decimal point.")
         else:
             yield name, value
 
 
-def _is_table(value: Any) -> bool:
-    """Tell a table of TOML from other values."""
-    return isinstance(value, Mapping)
-
-
-def _placed(given: Mapping[str, Any], folder: Path, names: tuple[str, ...]) -> dict[str, Any]:
-    """Look for places beside the study file."""
-    places = {name: str(folder / given[name]) for name in names if isinstance(given.get(name), str) and given[name]}
-    return {**given, **places}
+def _resolve_paths(settings: Mapping[str, Any], folder: Path, names: tuple[str, ...]) -> dict[str, Any]:
+    paths = {n: str(folder / settings[n]) for n in names if isinstance(settings.get(n), str) and settings[n]}
+    return {**settings, **paths}
 
 
 def _read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str]) -> Iterator[Condition]:
-    """Read all conditions, and gather what is wrong with them."""
     if not tables:
-        problems.append("There are no conditions. Write a table for each, such as [conditions.human].")
-    found: dict[str, Condition] = {}
+        problems.append("There are no conditions. Add a table for each, such as [conditions.human].")
+    conditions: dict[str, Condition] = {}
     for name, table in tables.items():
         if not _is_table(table):
             problems.append(f"conditions.{name} must be a table, got {table!r}. Write [conditions.{name}].")
-            continue
-        if unfit := list(wrong_name("A condition's name", name)):
-            problems += unfit
-            continue
-        if (kind := table.get("kind", "model")) not in get_args(Kind):  # what it needs beside it cannot be told
+        elif bad_name := list(check_name("A condition's name", name)):
+            problems += bad_name
+        elif (kind := table.get("kind", "model")) not in get_args(Kind):
             problems.append(f"conditions.{name}: kind must be {describe_type(Kind)}, got {kind!r}.")
-            continue
-        try:
-            found[name] = from_mapping(Condition, {**_placed(table, folder, ("model",)), "name": name})
-        except ConfigError as error:
-            problems += (f"conditions.{name}: {problem}" for problem in str(error).splitlines())
-    for condition in found.values():
-        like = tables.get(condition.like)
-        if condition.like and like is None:
+        else:
+            try:
+                conditions[name] = from_mapping(Condition, {**_resolve_paths(table, folder, ("model",)), "name": name})
+            except ConfigError as error:
+                problems += (f"conditions.{name}: {problem}" for problem in str(error).splitlines())
+    for condition in conditions.values():
+        if condition.like and condition.like not in tables:
             problems.append(f"conditions.{condition.name}: {suggest(condition.like, 'a condition', tables)}")
-        elif condition.like in found and found[condition.like].kind in (*RANDOM, "full_text"):
+        elif (other := conditions.get(condition.like)) and other.kind in (*RANDOM_KINDS, "full_text"):
             problems.append(
-                f"conditions.{condition.name}: like must name a condition of the kind model or human, and "
-                f"{condition.like} is of the kind {found[condition.like].kind}."
+                f"conditions.{condition.name}: like must name a condition of kind model or human, but {other.name} is "
+                f"of kind {other.kind}."
             )
     problems += (
-        f"conditions: {one!r} and {other!r} look alike. Give each its own name." for one, other in alike(found)
+        f"conditions: {one!r} and {other!r} look alike. Give each a different name."
+        for one, other in find_lookalikes(conditions)
     )
-    yield from found.values()
+    yield from conditions.values()
 
 
-def _wrong_labels(labels: Mapping[str, Any]) -> Iterator[str]:
-    """Say which labels cannot be shown, or not told apart."""
+def _label_problems(labels: Mapping[str, Any]) -> Iterator[str]:
     for label, shown in labels.items():
         if not isinstance(shown, str):
-            yield f"labels.{label} must be text that people can read, got {shown!r}. Write it in quotation marks."
+            yield f"labels.{label} must be text, got {shown!r}. Write it in quotation marks."
         else:
-            yield from wrong_name(f"labels.{label}", shown)
-    texts = [shown for shown in labels.values() if isinstance(shown, str) and as_seen(shown)]
-    for one, other in alike(texts):
-        yield f"labels: {one!r} and {other!r} look alike. Give each label its own."
+            yield from check_name(f"labels.{label}", shown)
+    texts = [shown for shown in labels.values() if isinstance(shown, str) and normalize_name(shown)]
+    for one, other in find_lookalikes(texts):
+        yield f"labels: {one!r} and {other!r} look alike. Give each label a different text."

@@ -1,181 +1,170 @@
-"""What people are shown: rationales alone, as a predictor reads them, and nothing that tells who chose the words."""
+"""The plan of a study: the documents that are drawn, and what people see of each of them in every condition."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, zip_longest
+from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
 
+from fresh.data.corpora import CORPORA, find_corpus
 from fresh.data.fingerprints import TrainingFingerprints
+from fresh.data.splits import apportion, read_examples
 from fresh.document import Document, Example, Mask
-from fresh.errors import StudyError
-from fresh.metrics.resampling import number_texts
+from fresh.errors import DataError, StudyError
+from fresh.metrics.bootstrap import number_texts
 from fresh.rationale import Rationale, Words
-from fresh.study.answer import CONFIDENCE, READABILITY, Answer
-from fresh.study.config import RANDOM, Condition, Study
-from fresh.study.objections import too_few, wrong_examples
-from fresh.study.sampling import draw, in_turns, random_mask
-from fresh.study.wording import plural
+from fresh.study.answers import CONFIDENCE, READABILITY, Answer
+from fresh.study.config import RANDOM_KINDS, Condition, Study, StudyConfig
+from fresh.study.display import check_name, find_lookalikes, plural
 
 CHECK = "this is a check that you are reading . please choose {label} , {confidence} and {readability} ."
+Masks = dict[str, list[Mask]]
+"""The masks of all documents, by condition."""
 
 
-class _Chooser(Protocol):
-    """Chooses words, without a look at any label."""
-
-    def extract(self, documents: Sequence[Document]) -> list[Mask]:
-        """Return one mask a document."""
-        ...
+class _Extractor(Protocol):
+    def extract(self, documents: Sequence[Document]) -> list[Mask]: ...
 
 
-class Model(Protocol):
-    """What a study needs of a saved model."""
-
+class _Model(Protocol):
+    # What a study needs of a saved model; not `Rationalizer`, so that studies without models load none of its code.
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The answers it can give."""
-        ...
-
+    def labels(self) -> tuple[str, ...]: ...
     @property
-    def needs_query(self) -> bool:
-        """Whether each document comes with a query."""
-        ...
-
+    def needs_query(self) -> bool: ...
     @property
-    def extractor(self) -> _Chooser:
-        """What chooses the words."""
-        ...
-
+    def extractor(self) -> _Extractor: ...
     @property
-    def fingerprints(self) -> TrainingFingerprints | None:
-        """Which texts it was trained with."""
-        ...
+    def fingerprints(self) -> TrainingFingerprints | None: ...
 
 
-Load = Callable[[str], Model]
+LoadModel = Callable[[str], _Model]
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A text that people answer, and the right answer."""
+    """A text to answer, and the right label."""
 
     kind: Literal["real", "practice", "check", "example"]
     rationale: Rationale
     label: str
     document: int = -1
-    """Place of its document in the plan; none for a check."""
+    """Number of its document in the sample; -1 unless it is real."""
     condition: int = -1
-    """Place of its condition in the plan; none for a check."""
-    asked: Answer | None = None
-    """What an attention check asks for."""
+    """Number of its condition; -1 for a check."""
+    expected: Answer | None = None
+    """The answer that an attention check asks for."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class SampledDocument:
     """A document of the sample, without its text."""
 
     id: str
     label: str
     text: int
-    """Number of its text; several documents may ask about one."""
+    """Number of its text; several documents may share one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is fixed before the first person comes."""
+    """Everything that is fixed before the first annotator starts."""
 
     study: Study
     labels: Mapping[str, str]
     """All labels, and how people read each."""
-    documents: tuple[_Source, ...]
+    documents: tuple[SampledDocument, ...]
     items: tuple[Item, ...]
-    """The real ones: each document in each condition, document by document."""
+    """The real items: each document in each condition, document by document."""
     practice: tuple[Item, ...]
     checks: tuple[Item, ...]
-    remarks: tuple[str, ...] = ()
-    """What whoever runs the study should know."""
+    warnings: tuple[str, ...] = ()
+    """What the researcher should know."""
     examples: tuple[Item, ...] = ()
 
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """The names of the conditions."""
-        return tuple(condition.name for condition in self.study.conditions)
+
+def read_documents(config: StudyConfig, file: Path) -> list[Example]:
+    """Read the test part of a corpus, or a whole file.
+
+    :param file: The study file, for errors.
+    """
+    path = Path(config.corpus)
+    if config.data_dir:
+        return list(find_corpus(config.corpus).read(Path(config.data_dir)).test)
+    if not (path.suffix or path.exists()):
+        raise DataError(
+            f"{path} does not exist, and {path.name} is not the name of a corpus. Set corpus in {file} to a file, or "
+            f"to one of {', '.join(CORPORA)} together with data_dir."
+        )
+    return list(read_examples(config.corpus, config.data))
 
 
-def make_plan(study: Study, examples: Sequence[Example], load: Load) -> Plan:
-    """Draw the sample and cut it in every condition, or say all that stands against it.
+def make_plan(study: Study, examples: Sequence[Example], load: LoadModel) -> Plan:
+    """Draw the sample and select words in every condition, or report all the problems.
 
-    :param examples: The documents that may be drawn.
-    :param load: Reads a saved model from its folder.
+    :param examples: The documents to draw from.
+    :param load: Loads a saved model from its folder.
     """
     config = study.config
-    problems = list(wrong_examples(study, examples))
     human = any(condition.kind == "human" for condition in study.conditions)
     usable = [example for example in examples if not human or (example.human is not None and example.human.kept.any())]
-    wanted = config.sample + config.practice
-    if len(usable) < wanted:
-        problems.append(too_few(len(examples), len(usable), wanted, human, config.practice))
+    problems = list(_document_problems(study, examples))
+    if len(usable) < config.sample + config.practice:
+        problems.append(_too_few(config, len(examples), len(usable), human))
     models = _load_models(study, examples, load, problems)
     if problems:
         raise StudyError("\n".join(problems))
-    return _lay_out(study, usable, _in_order(study.labels, {example.label for example in examples}), models)
-
-
-def _in_order(named: Mapping[str, str], labels: Set[str]) -> list[str]:
-    """Order labels as the study names them, and the others behind them by the alphabet."""
-    return [*(label for label in named if label in labels), *sorted(labels - named.keys())]
-
-
-def _lay_out(study: Study, usable: Sequence[Example], labels: Sequence[str], models: Mapping[str, Model]) -> Plan:
-    """Draw documents to judge and others to practise with, and cut all of them."""
-    config, ways = study.config, study.conditions
-    generator = np.random.default_rng(config.seed)
-    first = draw(usable, config.sample, generator)
-    rest = [example for place, example in enumerate(usable) if place not in set(first)]
-    sampled = [usable[place] for place in first]
-    n_others = min(config.practice + config.examples, len(rest))
-    others = in_turns([rest[place] for place in draw(rest, n_others, generator)] if n_others else [])
-    masks = _cut_all(study, [*sampled, *others], models, generator)
-    shown = [_with_casing(example.document, config.casing) for example in (*sampled, *others)]
-
-    def item(kind: Literal["real", "practice", "example"], place: int, way: int, label: str) -> Item:
-        rationale = shown[place].cut(masks[ways[way].name][place])
-        return Item(kind, rationale, label, place if kind == "real" else -1, way)
-
-    real = [item("real", place, way, e.label) for place, e in enumerate(sampled) for way in range(len(ways))]
-    aside = [
-        item("practice" if number < config.practice else "example", len(sampled) + number, number % len(ways), e.label)
-        for number, e in enumerate(others)
-    ]
-    read_as = {label: study.labels.get(label, label) for label in labels}
-    n_checks = min(config.checks, config.sample)
-    asked = [_with_casing(example.document, config.casing).query for example in _unshown(usable, sampled, others)]
-    queries = [asked[int(place)] for place in generator.permutation(len(asked))]
-    checks = tuple(_make_check(number, read_as, queries[number % len(queries)]) for number in range(n_checks))
-    remarks = (*_even_votes(config.per_item), *_known_texts(models, sampled), *_same_texts(ways, real, len(sampled)))
-    practice, shown_before = tuple(aside[: config.practice]), tuple(aside[config.practice :])
-    return Plan(study, read_as, _sources_of(sampled), tuple(real), practice, checks, remarks, shown_before)
-
-
-def _unshown(usable: Sequence[Example], *shown: Sequence[Example]) -> list[Example]:
-    """List the documents that nobody is shown, or all of them if there are no others."""
-    names = {example.document.id for part in shown for example in part}
-    return [example for example in usable if example.document.id not in names] or list(usable)
-
-
-def _sources_of(sampled: Sequence[Example]) -> tuple[_Source, ...]:
-    """Take note of names, labels and shared texts."""
-    texts = number_texts(example.document.words for example in sampled)
-    numbers = range(len(sampled)) if texts is None else texts.tolist()
-    return tuple(_Source(e.document.id, e.label, number) for e, number in zip(sampled, numbers, strict=True))
-
-
-def _load_models(study: Study, examples: Sequence[Example], load: Load, problems: list[str]) -> dict[str, Model]:
-    """Read all models, and gather what stands against showing their rationales."""
-    models: dict[str, Model] = {}
     labels = {example.label for example in examples}
-    asked = any(example.document.query for example in examples)
+    ordered = [*(label for label in study.labels if label in labels), *sorted(labels - study.labels.keys())]
+    return _build_plan(study, usable, {label: study.labels.get(label, label) for label in ordered}, models)
+
+
+def _document_problems(study: Study, examples: Sequence[Example]) -> Iterator[str]:
+    if not examples:
+        return
+    labels = sorted({example.label for example in examples})
+    if len(labels) < 2:
+        have = f"All {len(examples):,} documents have" if len(examples) > 1 else "The only document has"
+        yield f"{have} the label {labels[0]!r}. People need at least two labels to choose from."
+    if unknown := sorted(study.labels.keys() - set(labels)):
+        yield f"[labels] names labels that no document has: {', '.join(unknown)}. There are: {', '.join(labels)}."
+    shown = {label: study.labels.get(label, label) for label in labels}
+    for label in labels:
+        yield from check_name(f"The text of the label {label!r}", shown[label])
+    for one, other in find_lookalikes(shown.values()):
+        yield f"The labels {one!r} and {other!r} look alike. Give each a different text in [labels]."
+    [(name, count)] = Counter(example.document.id for example in examples).most_common(1)
+    if count > 1:
+        yield f"{count} documents have the id {name!r}. Give each document its own id."
+    for example in examples:
+        try:
+            "\0".join((*example.document.words, *example.document.query, example.label, example.document.id)).encode()
+        except UnicodeEncodeError:
+            yield f"Document {example.document.id!r} contains an unpaired surrogate. Fix it, or leave the document out."
+
+
+def _too_few(config: StudyConfig, n_examples: int, n_usable: int, human: bool) -> str:
+    if human and n_examples and not n_usable:
+        return (
+            f"None of the {plural(n_examples, 'document')} has marked words, so there are no human rationales to show. "
+            "Remove the human condition, or set rationale to the column that has them."
+        )
+    marked = f", of which {n_usable:,} have marked words" if human else ""
+    remove = ", or remove the human condition" if human else ""
+    needed = plural(config.sample + config.practice, "document")
+    return (
+        f"The study needs {needed} ({config.sample:,} to judge and {config.practice:,} for practice), but there "
+        f"{'is' if n_examples == 1 else 'are'} {n_examples:,}{marked}. Lower sample or practice{remove}."
+    )
+
+
+def _load_models(study: Study, examples: Sequence[Example], load: LoadModel, problems: list[str]) -> dict[str, _Model]:
+    models: dict[str, _Model] = {}
+    labels = {example.label for example in examples}
+    have_queries = any(example.document.query for example in examples)
     for condition in study.conditions:
         if condition.kind != "model":
             continue
@@ -187,104 +176,188 @@ def _load_models(study: Study, examples: Sequence[Example], load: Load, problems
         if examples and set(model.labels) != labels:
             problems.append(
                 f"conditions.{condition.name}: the model knows the labels {', '.join(sorted(model.labels))}, but the "
-                f"documents have {', '.join(sorted(labels))}. Train one on these labels."
+                f"documents have {', '.join(sorted(labels))}. Train a model on these labels."
             )
-        if examples and model.needs_query != asked:
+        if examples and model.needs_query != have_queries:
             trained, have = ("with", "have none") if model.needs_query else ("without", "have some")
             problems.append(
                 f"conditions.{condition.name}: the model was trained {trained} queries, but the documents {have}. "
-                f"Choose a model that was trained {'with' if asked else 'without'} queries."
+                f"Choose a model trained {'with' if have_queries else 'without'} queries."
             )
     return models
 
 
-def _cut_all(
-    study: Study, examples: Sequence[Example], models: Mapping[str, Model], generator: np.random.Generator
-) -> dict[str, list[Mask]]:
-    """Choose the words of all documents in all conditions; random words come last, as long as those they match."""
+def _build_plan(
+    study: Study, usable: Sequence[Example], labels: Mapping[str, str], models: Mapping[str, _Model]
+) -> Plan:
+    config, conditions = study.config, study.conditions
+    generator = np.random.default_rng(config.seed)
+    drawn = sample_documents(usable, config.sample, generator)
+    rest = [example for place, example in enumerate(usable) if place not in set(drawn)]
+    sampled = [usable[place] for place in drawn]
+    n_others = min(config.practice + config.examples, len(rest))
+    others = alternate_labels([rest[place] for place in sample_documents(rest, n_others, generator)])
+    masks = _select_words(study, [*sampled, *others], models, generator)
+    shown = [_anonymize(example.document, config.casing) for example in (*sampled, *others)]
+
+    def item(kind: Literal["real", "practice", "example"], place: int, condition: int, label: str) -> Item:
+        rationale = shown[place].cut(masks[conditions[condition].name][place])
+        return Item(kind, rationale, label, place if kind == "real" else -1, condition)
+
+    real = [
+        item("real", place, number, e.label) for place, e in enumerate(sampled) for number in range(len(conditions))
+    ]
+    aside = [
+        item("practice" if n < config.practice else "example", len(sampled) + n, n % len(conditions), e.label)
+        for n, e in enumerate(others)
+    ]
+    texts = number_texts(example.document.words for example in sampled)
+    numbers = range(len(sampled)) if texts is None else texts.tolist()
+    documents = (SampledDocument(e.document.id, e.label, text) for e, text in zip(sampled, numbers, strict=True))
+    return Plan(
+        study,
+        labels,
+        tuple(documents),
+        tuple(real),
+        tuple(aside[: config.practice]),
+        tuple(_make_checks(config, labels, usable, [*sampled, *others], generator)),
+        tuple(_find_warnings(study, real, models, sampled)),
+        tuple(aside[config.practice :]),
+    )
+
+
+def sample_documents(examples: Sequence[Example], n: int, generator: np.random.Generator) -> list[int]:
+    """Draw documents with the mix of labels that all have; a text is drawn again only if there are no others.
+
+    :return: Their places among the examples, in the order in which they are shown.
+    """
+    if not n:
+        return []
+    sizes = Counter(sorted(example.label for example in examples))
+    room = apportion(n, sizes, sizes)
+    chosen: list[int] = []
+    texts: set[Words] = set()
+    repeats: list[int] = []
+    shuffled = [int(place) for place in generator.permutation(len(examples))]
+    for new in (True, False):
+        for place in shuffled if new else repeats:
+            label, words = examples[place].label, examples[place].document.words
+            if not room[label]:
+                continue
+            if new and words in texts:
+                repeats.append(place)
+                continue
+            texts.add(words)
+            room[label] -= 1
+            chosen.append(place)
+    return [chosen[int(place)] for place in generator.permutation(len(chosen))]
+
+
+def alternate_labels(examples: Sequence[Example]) -> list[Example]:
+    """Reorder examples so that the labels take turns, as far as there are examples of each."""
+    by_label: dict[str, list[Example]] = {}
+    for example in examples:
+        by_label.setdefault(example.label, []).append(example)
+    return [example for turn in zip_longest(*by_label.values()) for example in turn if example is not None]
+
+
+def _select_words(
+    study: Study, examples: Sequence[Example], models: Mapping[str, _Model], generator: np.random.Generator
+) -> Masks:
+    """Select the words of all documents in all conditions; random ones last, since they copy lengths of others."""
     documents = [example.document for example in examples]
-    masks: dict[str, list[Mask]] = {}
+    masks: Masks = {}
     problems: list[str] = []
-    for condition in sorted(study.conditions, key=lambda condition: condition.kind in RANDOM):
+    for condition in sorted(study.conditions, key=lambda condition: condition.kind in RANDOM_KINDS):
+        name = condition.name
         if condition.like and condition.like not in masks:
-            continue  # what is wrong with the condition that it matches has been told
+            continue  # the problem of the condition that it copies has been reported
         try:
-            masks[condition.name] = _cut(condition, examples, documents, models, masks, generator)
+            if condition.kind == "model":
+                masks[name] = models[name].extractor.extract(documents)
+            elif condition.kind == "human":
+                masks[name] = [example.human for example in examples if example.human is not None]
+            elif condition.kind == "full_text":
+                masks[name] = [Mask.full(len(document.words)) for document in documents]
+            else:
+                masks[name] = _random_masks(condition, documents, masks, generator)
         except ValueError as error:
-            problems.append(f"conditions.{condition.name}: {error}")
+            problems.append(f"conditions.{name}: {error}")
             continue
-        empty = [d.id for d, m in zip(documents, masks[condition.name], strict=True) if not m.kept.any()]
+        empty = [d.id for d, mask in zip(documents, masks[name], strict=True) if not mask.kept.any()]
         if empty and not condition.like:
             problems.append(
-                f"conditions.{condition.name}: no word of document {empty[0]!r} is kept "
-                f"({plural(len(empty), 'such document')}), so that there is nothing to show. "
-                "Choose a model that always keeps some."
+                f"conditions.{name}: no word of document {empty[0]!r} is selected "
+                f"({plural(len(empty), 'such document')}). Choose a model that always selects some."
             )
     if problems:
         raise StudyError("\n".join(problems))
     return masks
 
 
-def _cut(
-    condition: Condition,
-    examples: Sequence[Example],
-    documents: Sequence[Document],
-    models: Mapping[str, Model],
-    masks: Mapping[str, list[Mask]],
-    generator: np.random.Generator,
+def _random_masks(
+    condition: Condition, documents: Sequence[Document], masks: Masks, generator: np.random.Generator
 ) -> list[Mask]:
-    """Choose the words of all documents in one condition."""
-    if condition.kind == "model":
-        return models[condition.name].extractor.extract(documents)
-    if condition.kind == "human":
-        return [example.human for example in examples if example.human is not None]
-    if condition.kind == "full_text":
-        return [Mask.full(len(document.words)) for document in documents]
     lengths = [int(mask.kept.sum()) for mask in masks[condition.like]]
     contiguous = condition.kind == "random_contiguous"
     return [random_mask(d, n_kept, contiguous, generator) for d, n_kept in zip(documents, lengths, strict=True)]
 
 
-def _with_casing(document: Document, casing: str) -> Document:
-    """Write a document as all are shown; its name stays behind."""
+def random_mask(document: Document, n_kept: int, contiguous: bool, generator: np.random.Generator) -> Mask:
+    """Select words at random, as one span or anywhere."""
+    n_words = len(document.words)
+    if contiguous:
+        start = int(generator.integers(n_words - n_kept + 1))
+        return Mask.from_spans([(start, start + n_kept)] if n_kept else [], n_words)
+    kept = np.zeros(n_words, dtype=np.bool_)
+    kept[generator.choice(n_words, size=n_kept, replace=False)] = True
+    return Mask(kept)
+
+
+def _anonymize(document: Document, casing: str) -> Document:
+    """Remove the name of a document, and write it in the casing of the study."""
     if casing == "kept":
         return replace(document, id="")
-    words = [word.lower() for word in document.words]
-    return Document.from_words(words, [word.lower() for word in document.query])
+    return Document.from_words([w.lower() for w in document.words], [w.lower() for w in document.query])
 
 
-def _make_check(number: int, labels: Mapping[str, str], query: Words = ()) -> Item:
-    """Make an attention check that asks for certain answers, others each time.
+def _make_checks(
+    config: StudyConfig,
+    labels: Mapping[str, str],
+    usable: Sequence[Example],
+    shown: Sequence[Example],
+    generator: np.random.Generator,
+) -> Iterator[Item]:
+    """Make attention checks, each with a different answer and the query of a document that nobody is shown."""
+    # A check without a query would stand out among items with one.
+    ids = {example.document.id for example in shown}
+    unseen = [example for example in usable if example.document.id not in ids] or list(usable)
+    order = [int(place) for place in generator.permutation(len(unseen))]
+    for number in range(min(config.checks, config.sample)):
+        query = _anonymize(unseen[order[number % len(order)]].document, config.casing).query
+        label = sorted(labels)[number % len(labels)]
+        expected = Answer(label, (1, 4, 2, 3)[number % 4], (5, 1, 4, 2, 3)[number % 5])
+        ratings = {
+            "confidence": CONFIDENCE[expected.confidence - 1],
+            "readability": READABILITY[expected.readability - 1],
+        }
+        words = CHECK.format(label=labels[label].lower(), **ratings).split()
+        rationale = Document.from_words(words, query).cut(Mask.full(len(words)))
+        yield Item("check", rationale, label, expected=expected)
 
-    :param query: That of some document: what asks about nothing would stand out.
-    """
-    label = sorted(labels)[number % len(labels)]
-    asked = Answer(label, (1, 4, 2, 3)[number % 4], (5, 1, 4, 2, 3)[number % 5])
-    steps = {"confidence": CONFIDENCE[asked.confidence - 1], "readability": READABILITY[asked.readability - 1]}
-    words = CHECK.format(label=labels[label].lower(), **steps).split()
-    return Item("check", Document.from_words(words, query).cut(Mask.full(len(words))), label, asked=asked)
 
-
-def _even_votes(per_item: int) -> Iterator[str]:
-    """Say that votes may be tied."""
-    if per_item % 2 == 0:
-        yield f"per_item is {per_item}, an even number: votes may be tied, half against half. Choose an odd one."
-
-
-def _known_texts(models: Mapping[str, Model], sampled: Sequence[Example]) -> Iterator[str]:
-    """Say which models were trained with documents of the sample."""
+def _find_warnings(
+    study: Study, items: Sequence[Item], models: Mapping[str, _Model], sampled: Sequence[Example]
+) -> Iterator[str]:
+    if study.config.per_item % 2 == 0:
+        yield f"per_item is {study.config.per_item}, an even number: votes can be tied. Choose an odd number."
+    n_documents = plural(len(sampled), "document")
     for name, model in models.items():
         n_known = 0 if model.fingerprints is None else model.fingerprints.count(example.document for example in sampled)
         if n_known:
-            known = f"{n_known} of {plural(len(sampled), 'document')}"
-            yield f"{name} was trained with {known}: its rationales may be too good."
-
-
-def _same_texts(conditions: Sequence[Condition], items: Sequence[Item], n_documents: int) -> Iterator[str]:
-    """Say where two conditions show the same words, so that they cannot differ there."""
-    for (one, first), (two, second) in combinations(enumerate(conditions), 2):
-        pairs = zip(items[one :: len(conditions)], items[two :: len(conditions)], strict=True)
-        n_same = sum(left.rationale == right.rationale for left, right in pairs)
-        if n_same:
-            alike = f"{n_same} of {plural(n_documents, 'document')}"
-            yield f"{first.name} and {second.name} show the same words in {alike}."
+            yield f"{name} was trained on {n_known} of {n_documents}: its rationales may look too good."
+    n_conditions = len(study.conditions)
+    for (one, first), (two, second) in combinations(enumerate(study.conditions), 2):
+        pairs = zip(items[one::n_conditions], items[two::n_conditions], strict=True)
+        if n_same := sum(left.rationale == right.rationale for left, right in pairs):
+            yield f"{first.name} and {second.name} show the same words in {n_same} of {n_documents}."

@@ -1,4 +1,4 @@
-"""What is in the database, read out: answers, how far the study is, and whom to look at."""
+"""The state of a study: all answers, the progress of conditions and annotators, and who needs a look."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,215 +7,229 @@ from typing import Any
 
 from sqlalchemy import Select, select
 
-from fresh.study.answer import typical_seconds
-from fresh.study.assignment import checks_due, more_people
-from fresh.study.ratings import Response
-from fresh.study.results import Results, make_results
-from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, AssignmentRow, DocumentRow, ItemRow, StudyRow
+from fresh.study.answers import Response, group_by_item, median_seconds
+from fresh.study.assignment import count_due_checks, count_missing_annotators
+from fresh.study.results import Agreement, Results, make_results, measure_agreement
+from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, DocumentRow, ItemRow, PracticeAnswerRow, StudyRow
 from fresh.study.store import Store
 
-GIVEN = ("label", "confidence", "readability", "milliseconds", "at")
-COLUMNS = ("kind", "annotator", "outside", "item", "document", "condition", "gold", *GIVEN, "counted")
-"""What is told of an answer; counted: whether it is part of the results."""
-FASTEST = 1.0
-"""Seconds: nobody reads most texts, and answers three questions, in less."""
-NAMES = ("annotator", "item", "document", "text", "condition", "gold", *GIVEN[:-1])
+ANSWER_COLUMNS = ("label", "confidence", "readability", "milliseconds", "at")
+COLUMNS = ("kind", "annotator", "outside", "item", "document", "condition", "gold", *ANSWER_COLUMNS, "counted")
+"""Fields of an answer in exports; `counted` says whether it is part of the results."""
+MIN_SECONDS = 1.0
+"""Nobody reads most texts, and answers three questions, in less."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Person:
-    """How somebody is doing."""
+class AnnotatorStatus:
+    """The progress of one annotator."""
 
     id: int
     outside: str | None
+    """Their name on a crowd platform."""
     state: str
-    begun: bool
+    started: bool
     n_answered: int
     n_checks: int
-    """Attention checks they have had."""
+    """Attention checks they have answered."""
     n_failed: int
-    """Of these, how many they answered otherwise than asked."""
+    """Attention checks they have answered wrongly."""
     seconds: float | None
-    """Median time of their answers; nothing where none was measured."""
+    """Median time of their answers; None if no time was measured."""
     finished: bool = False
-    """Whether they take part and have begun, and nothing is left for them or may yet come."""
+    """Whether they have started, are active, and nothing is left for them or may come back."""
 
     @property
-    def standing(self) -> str:
-        """How they stand, in a word or two."""
-        if self.state == "active" and not (self.begun or self.n_answered):
-            return "not begun"
+    def status(self) -> str:
+        """Return their state in one or two words."""
+        if self.state == "active" and not (self.started or self.n_answered):
+            return "not started"
         return "finished" if self.finished else self.state
 
     @property
     def flagged(self) -> bool:
-        """Whether somebody should have a look: they failed more than one check, or their only one, or are too fast."""
+        """Whether to look at their answers: they failed two checks or their only one, or were too fast."""
         failed = self.n_failed > 1 or 0 < self.n_failed == self.n_checks
-        fast = self.seconds is not None and self.seconds < FASTEST
+        fast = self.seconds is not None and self.seconds < MIN_SECONDS
         return self.state != "excluded" and (failed or fast)
 
 
 @dataclass(frozen=True, slots=True)
-class _Overview:
-    """How far the study is."""
+class Overview:
+    """The progress of a study."""
 
     n_answered: int
     n_planned: int
     paused: bool
-    people: tuple[_Person, ...]
+    annotators: tuple[AnnotatorStatus, ...]
     n_more: int = 0
-    """People who must come in addition before it can be completed, at least."""
+    """Additional annotators that the study needs before it can be completed, at least."""
 
     @property
-    def begun(self) -> list[_Person]:
-        """Those who have begun, here or elsewhere."""
-        return [person for person in self.people if person.begun or person.n_answered]
+    def started(self) -> list[AnnotatorStatus]:
+        """Return those who have started, here or in another tool."""
+        return [person for person in self.annotators if person.started or person.n_answered]
 
 
-def counted(store: Store) -> list[Response]:
-    """List the answers that count, in the order of documents, conditions and people."""
-    columns = (AssignmentRow.annotator, ItemRow.id, DocumentRow.id, DocumentRow.text, ItemRow.condition)
-    query = (
-        select(*columns, DocumentRow.label, *(getattr(AnswerRow, name) for name in GIVEN[:-1]))
-        .join(AssignmentRow, AssignmentRow.id == AnswerRow.assignment)
-        .join(ItemRow, ItemRow.id == AssignmentRow.item)
-        .join(DocumentRow, DocumentRow.id == ItemRow.document)
-        .where(AssignmentRow.state == "answered")
-        .order_by(ItemRow.id, AssignmentRow.annotator)
-    )
-    with store.reading() as session:
-        rows: Sequence[Sequence[Any]] = session.execute(query).all()
-    return [Response(**dict(zip(NAMES, row, strict=True)) | {"condition": store.conditions[row[4]]}) for row in rows]
+@dataclass(frozen=True, slots=True)
+class ConditionStatus:
+    """The progress of one condition."""
+
+    condition: str
+    n_answered: int
+    n_planned: int
+    seconds: float | None
+    """Median time of an answer; None if no time was measured."""
+    agreement: Agreement | None
 
 
-def results_of(store: Store) -> Results:
+def read_responses(store: Store) -> list[Response]:
+    """Read the answers that count, ordered by document, condition and annotator."""
+    documents = {
+        name: ids for name, *ids in _read_rows(store, select(DocumentRow.name, DocumentRow.id, DocumentRow.text))
+    }
+    names = ("condition", "gold", "label", "confidence", "readability", "milliseconds")
+    counted = sorted((one["item"], one["annotator"], one) for one in read_answers(store) if one["counted"])
+    return [
+        Response(annotator, item, *documents[one["document"]], *(one[name] for name in names))
+        for item, annotator, one in counted
+    ]
+
+
+def compute_results(store: Store) -> Results:
     """Compute the tables of a study, finished or not."""
-    shape = store.shape
-    return make_results(
-        counted(store),
-        store.conditions,
-        sorted(store.labels),
-        shape.per_item,
-        shape.planned,
-        store.about["title"],
-        store.about["seed"],
-    )
+    design, labels, responses = store.design, sorted(store.labels), read_responses(store)
+    title, seed = store.about["title"], store.about["seed"]
+    return make_results(responses, store.conditions, labels, design.per_item, design.n_planned, title, seed)
 
 
-def records(store: Store) -> list[dict[str, Any]]:
-    """List all answers, also those that do not count."""
+def get_condition_status(store: Store) -> list[ConditionStatus]:
+    """Return the progress of each condition."""
+    responses, labels = read_responses(store), sorted(store.labels)
+    n_planned = store.design.n_documents * store.design.per_item
+    status: list[ConditionStatus] = []
+    for name in store.conditions:
+        own = [response for response in responses if response.condition == name]
+        seconds = median_seconds(response.milliseconds for response in own)
+        groups = list(group_by_item(own).values())
+        agreement = measure_agreement(groups, labels, store.design.per_item) if own else None
+        status.append(ConditionStatus(name, len(own), n_planned, seconds, agreement))
+    return status
+
+
+def read_answers(store: Store) -> list[dict[str, Any]]:
+    """Read all answers, including those that do not count, as records for export."""
     about = (AnnotatorRow.id, AnnotatorRow.outside, ItemRow.id, DocumentRow.name, ItemRow.condition, ItemRow.label)
     real = (
-        select(ItemRow.kind, *about, *(getattr(AnswerRow, name) for name in GIVEN), AssignmentRow.state)
+        select(ItemRow.kind, *about, *(getattr(AnswerRow, name) for name in ANSWER_COLUMNS), AssignmentRow.state)
         .join(AssignmentRow, AssignmentRow.id == AnswerRow.assignment)
         .join(ItemRow, ItemRow.id == AssignmentRow.item)
         .join(AnnotatorRow, AnnotatorRow.id == AssignmentRow.annotator)
         .join(DocumentRow, DocumentRow.id == ItemRow.document)
         .order_by(AnswerRow.id)
     )
-    aside = (
-        select(ItemRow.kind, *about, *(getattr(AsideRow, name) for name in GIVEN), ItemRow.kind)
-        .join(ItemRow, ItemRow.id == AsideRow.item)
-        .join(AnnotatorRow, AnnotatorRow.id == AsideRow.annotator)
+    practice = (
+        select(ItemRow.kind, *about, *(getattr(PracticeAnswerRow, name) for name in ANSWER_COLUMNS), ItemRow.kind)
+        .join(ItemRow, ItemRow.id == PracticeAnswerRow.item)
+        .join(AnnotatorRow, AnnotatorRow.id == PracticeAnswerRow.annotator)
         .outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)
-        .order_by(AsideRow.id)
+        .order_by(PracticeAnswerRow.id)
     )
-    return [_record_of(row, store) for query in (real, aside) for row in _read_all(store, query)]
+    records: list[dict[str, Any]] = []
+    for *values, state in (*_read_rows(store, real), *_read_rows(store, practice)):
+        record = dict(zip(COLUMNS, (*values, state == "answered"), strict=True))
+        number = record["condition"]
+        records.append(record | {"condition": None if number is None else store.conditions[number]})
+    return records
 
 
-def _read_all(store: Store, query: Select[*tuple[Any, ...]]) -> Sequence[Any]:
-    """Read all rows."""
-    with store.reading() as session:
+def _read_rows(store: Store, query: Select[*tuple[Any, ...]]) -> Sequence[Any]:
+    with store.read_session() as session:
         return session.execute(query).all()
 
 
-def _record_of(row: Sequence[Any], store: Store) -> dict[str, Any]:
-    """Name the columns of an answer."""
-    condition = None if row[5] is None else store.conditions[row[5]]
-    return dict(zip(COLUMNS, (*row[:5], condition, *row[6:-1], row[-1] == "answered"), strict=True))
-
-
-def overview(store: Store) -> _Overview:
-    """Say how far the study is, and how everybody is doing."""
-    from_store = records(store)
-    asked = (ItemRow.id, ItemRow.label, ItemRow.asked_confidence, ItemRow.asked_readability)
-    checks = {row[0]: tuple(row[1:]) for row in _read_all(store, select(*asked).where(ItemRow.kind == "check"))}
-    with store.reading() as session:
-        people = session.scalars(select(AnnotatorRow).order_by(AnnotatorRow.id)).all()
+def get_overview(store: Store) -> Overview:
+    """Return the progress of a study and of all its annotators."""
+    answers = read_answers(store)
+    expected = (ItemRow.id, ItemRow.label, ItemRow.asked_confidence, ItemRow.asked_readability)
+    checks = {row[0]: tuple(row[1:]) for row in _read_rows(store, select(*expected).where(ItemRow.kind == "check"))}
+    with store.read_session() as session:
+        rows = session.scalars(select(AnnotatorRow).order_by(AnnotatorRow.id)).all()
         paused = bool(session.scalar(select(StudyRow.paused)))
-    by_person: dict[int, list[dict[str, Any]]] = {row.id: [] for row in people}
-    for record in from_store:
-        by_person[record["annotator"]].append(record)
-    n_answered = sum(record["counted"] for record in from_store)
-    found = [_person_of(row, by_person[row.id], checks) for row in people]
-    places = _places_of(store)
-    arrivals = {row.id: row.arrival for row in people}
-    done = (replace(one, finished=_is_finished(one, arrivals[one.id], places, store)) for one in found)
-    readers = [places.closed_to(one.id) for one in found if one.state == "active"]
-    n_more = more_people(places.missing, readers, store.shape.share)
-    return _Overview(n_answered, store.shape.planned, paused, tuple(done), n_more)
+    by_person: dict[int, list[dict[str, Any]]] = {row.id: [] for row in rows}
+    for answer in answers:
+        by_person[answer["annotator"]].append(answer)
+    places = _read_places(store)
+    people = []
+    for row in rows:
+        person = _summarize(row, by_person[row.id], checks)
+        people.append(replace(person, finished=_is_finished(person, row.arrival, places, store)))
+    readers = [places.closed_to(person.id) for person in people if person.state == "active"]
+    n_more = count_missing_annotators(places.missing, readers, store.design.max_items)
+    n_answered = sum(answer["counted"] for answer in answers)
+    return Overview(n_answered, store.design.n_planned, paused, tuple(people), n_more)
+
+
+def _summarize(
+    row: AnnotatorRow, answers: Sequence[dict[str, Any]], checks: dict[int, tuple[Any, ...]]
+) -> AnnotatorStatus:
+    real = [one for one in answers if one["kind"] == "real"]
+    had = [one for one in answers if one["kind"] == "check"]
+    failed = [one for one in had if (one["label"], one["confidence"], one["readability"]) != checks[one["item"]]]
+    seconds = median_seconds(one["milliseconds"] for one in real)
+    started = row.arrival is not None
+    return AnnotatorStatus(row.id, row.outside, row.state, started, len(real), len(had), len(failed), seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """What is left to be answered, and who has seen what."""
+    """The places that are left, and who has seen what."""
 
     missing: Counter[int]
-    """Places at each document that nobody has."""
+    """Free places at each document."""
     free: set[int]
-    """Items with such places."""
+    """Items with free places."""
     held: dict[int, tuple[int, int]]
-    """Item that somebody has before them, and its document, by annotator."""
+    """The item that somebody holds, and its document, by annotator."""
     seen: dict[int, set[int]]
-    """Documents that somebody has seen, by annotator."""
-    lost: dict[int, dict[int, int]]
-    """Items that somebody gave back without an answer, with their documents, by annotator."""
+    """The documents that somebody has seen, by annotator."""
+    given_back: dict[int, dict[int, int]]
+    """The items that somebody gave back without an answer, with their documents, by annotator."""
     n_answered: Counter[int]
     """Answers that count, by annotator."""
 
     def closed_to(self, annotator: int) -> set[int]:
-        """List the documents that somebody cannot be given now: all they have seen, but what they get again."""
-        again = {document for item, document in self.lost.get(annotator, {}).items() if item in self.free}
+        # All they have seen, except what they gave back and will get again.
+        again = {document for item, document in self.given_back.get(annotator, {}).items() if item in self.free}
         return self.seen.get(annotator, set()) - again
 
 
-def _places_of(store: Store) -> _Places:
-    """Read which places are taken."""
+def _read_places(store: Store) -> _Places:
     left = select(ItemRow.id, ItemRow.document, ItemRow.wanted - ItemRow.taken).where(ItemRow.kind == "real")
     about = (AssignmentRow.annotator, AssignmentRow.item, AssignmentRow.document, AssignmentRow.state, AnswerRow.id)
-    given = select(*about).outerjoin(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
+    assignments = select(*about).outerjoin(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
     places = _Places(Counter(), set(), {}, {}, {}, Counter())
-    for item, document, n in _read_all(store, left):
+    for item, document, n in _read_rows(store, left):
         places.missing[document] += n
         places.free.update([item] if n else [])
-    for annotator, item, document, state, answer in _read_all(store, given):
+    for annotator, item, document, state, answer in _read_rows(store, assignments):
         places.seen.setdefault(annotator, set()).add(document)
         places.n_answered[annotator] += state == "answered"
         if state == "open":
             places.held[annotator] = (item, document)
         elif state == "released" and answer is None:
-            places.lost.setdefault(annotator, {})[item] = document
+            places.given_back.setdefault(annotator, {})[item] = document
     return places
 
 
-def _is_finished(person: _Person, arrival: int | None, places: _Places, store: Store) -> bool:
-    """Say whether somebody who takes part has done all that there is for them; what others hold may yet come."""
-    if person.state != "active" or not (person.begun or person.n_answered) or person.id in places.held:
+def _is_finished(person: AnnotatorStatus, arrival: int | None, places: _Places, store: Store) -> bool:
+    """Check whether an active annotator has nothing left; what others hold may still come back."""
+    if person.state != "active" or not (person.started or person.n_answered) or person.id in places.held:
         return False
     n_checks, n_answered = store.about["n_checks"], places.n_answered[person.id]
-    due = 0 if arrival is None else checks_due(store.shape, n_checks, arrival, n_answered)
-    seen, lost = places.seen.get(person.id, set()), places.lost.get(person.id, {})
+    due = 0 if arrival is None else count_due_checks(store.design, n_checks, arrival, n_answered)
+    seen, given_back = places.seen.get(person.id, set()), places.given_back.get(person.id, {})
     may_come = {document for document, n in places.missing.items() if n} | {one for _, one in places.held.values()}
-    may_return = lost.keys() & (places.free | {item for item, _ in places.held.values()})
-    done = not may_return and (len(seen) >= store.shape.share or may_come <= seen)
+    may_return = given_back.keys() & (places.free | {item for item, _ in places.held.values()})
+    done = not may_return and (len(seen) >= store.design.max_items or may_come <= seen)
     return person.n_checks >= due and done
-
-
-def _person_of(row: AnnotatorRow, given: Sequence[dict[str, Any]], checks: dict[int, tuple[Any, ...]]) -> _Person:
-    """Sum up somebody's answers."""
-    real = [record for record in given if record["kind"] == "real"]
-    had = [record for record in given if record["kind"] == "check"]
-    failed = [one for one in had if (one["label"], one["confidence"], one["readability"]) != checks[one["item"]]]
-    seconds = typical_seconds(record["milliseconds"] for record in real)
-    begun = row.arrival is not None
-    return _Person(row.id, row.outside, row.state, begun, len(real), len(had), len(failed), seconds)

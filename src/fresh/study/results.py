@@ -1,50 +1,50 @@
-"""The paper's tables, with intervals, agreement and tests."""
+"""The paper's tables, with intervals, agreement and tests, and a figure of them."""
 
 import json
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
+from fresh._io import atomic_write
+from fresh._optional import optional_import
 from fresh.errors import StudyError
-from fresh.metrics.bootstrap import mean_interval
-from fresh.metrics.estimate import Interval, short
+from fresh.metrics.bootstrap import Interval, mean_interval, short
+from fresh.reporting.figure_style import COLORS, MARKERS, NO_METADATA, STYLE, check_figure_paths
 from fresh.reporting.tables import Table
-from fresh.study.agreement import alpha, fleiss, raw_agreement, raw_agreement_by_chance
-from fresh.study.answer import typical_seconds
-from fresh.study.differences import Difference, compare_conditions
-from fresh.study.ratings import MEASURES, Response, by_item, item_values, majority
-from fresh.study.wording import plural
+from fresh.study import statistics
+from fresh.study.answers import MEASURES, Response, group_by_item, majority_labels, measure_items, median_seconds
+from fresh.study.display import plural
 
-TIES = "A tied vote is worth what drawing lots among the tied labels gets on average."
-MARKUP = re.compile(r"[\\`*_\[\]<>&#|~]")
-"""What Markdown takes for something else than text."""
-HEADS = ("condition", "items", "accuracy", "confidence (1-4)", "SD", "readability (1-5)", "SD")
-AGREEMENT_HEADS = ("condition", "raw", "by chance", "kappa", "alpha", "alpha confidence", "alpha readability")
-PAIR_HEADS = ("pair", "measure", "documents", "difference", "p texts", "p people", "p (Holm)")
+MARKDOWN_SPECIAL = re.compile(r"[\\`*_\[\]<>&#|~]")
+HEADER = ("condition", "items", "accuracy", "confidence (1-4)", "SD", "readability (1-5)", "SD")
+AGREEMENT_HEADER = ("condition", "raw", "by chance", "kappa", "alpha", "alpha confidence", "alpha readability")
+DIFFERENCE_HEADER = ("pair", "measure", "documents", "difference", "p texts", "p people", "p (Holm)")
+FIGURE_LIMITS = {"accuracy": (0, 1), "confidence": (1, 4), "readability": (1, 5)}
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
+class Scale:
     """A rating over the items of a condition: mean and sample standard deviation of item means."""
 
     mean: Interval
     sd: float | None
-    """Nothing for a single item."""
+    """None for a single item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far people agree in a condition; nothing where it cannot be said."""
+    """How far annotators agree in a condition; None where it is undefined."""
 
     raw: float | None
     """Mean share of the most frequent label among an item's answers."""
     chance: float
     """Raw agreement of people who choose labels at random, as often as all people here chose them."""
     even_chance: float
-    """Raw agreement of people who choose all labels alike at random."""
+    """Raw agreement of people who choose all labels equally often at random."""
     kappa: float | None
     alpha: float | None
     alpha_confidence: float | None
@@ -52,7 +52,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class ConditionResult:
     """One condition."""
 
     condition: str
@@ -60,42 +60,42 @@ class _Row:
     n_answers: int
     n_ties: int
     accuracy: Interval
-    """Of majority votes."""
-    confidence: _Scale
-    readability: _Scale
+    """Accuracy of majority votes."""
+    confidence: Scale
+    readability: Scale
     seconds: float | None
-    """Median time an answer took; nothing where none was measured."""
+    """Median time of an answer; None if no time was measured."""
     agreement: Agreement
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All that follows from the answers."""
+    """All figures of a study."""
 
     title: str
     n_annotators: int
     n_planned: int
     per_item: int
-    rows: tuple[_Row, ...]
-    differences: tuple[Difference, ...]
+    rows: tuple[ConditionResult, ...]
+    differences: tuple[statistics.Difference, ...]
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """Say how the tables are to be read, and what is missing."""
+    def notes(self) -> tuple[str, ...]:
+        """Explain how to read the tables, and what is missing."""
         n_answers = sum(row.n_answers for row in self.rows)
         missing = f" Still missing: {self.n_planned - n_answers:,}." if n_answers < self.n_planned else ""
-        people = plural(self.n_annotators, "annotator")
-        ties = sum(row.n_ties for row in self.rows)
+        people, ties = plural(self.n_annotators, "annotator"), sum(row.n_ties for row in self.rows)
         even = self.rows[0].agreement.even_chance
         return (
             f"{n_answers:,} of {plural(self.n_planned, 'answer')} by {people}.{missing}",
-            f"Accuracy is that of majority votes. {TIES} Tied votes: {ties}. Confidence and readability: mean, and "
-            "sample standard deviation, of item means. Ranges hold 95 % of bootstrap resamples of texts.",
-            "Raw agreement is the mean share of the most frequent label; by chance: of people who throw dice with the "
-            f"labels as frequent as here. If all labels were alike, chance alone would give {short(even)}. "
-            "Alpha: Krippendorff's, nominal for labels, ordinal for ratings; kappa: Fleiss'.",
-            "Tests swap two conditions within texts, and within people; the larger p counts, corrected for the number "
-            "of all tests in the table (Holm).",
+            "Accuracy: majority votes. A tied vote counts as the average over the tied labels. "
+            f"Tied votes: {ties}. Confidence and readability: mean and sample standard deviation of item means. "
+            "Ranges contain 95 % of bootstrap resamples of texts.",
+            "Raw agreement: mean share of the most frequent label. By chance: the same for people who choose labels at "
+            f"random, as often as here; with equally frequent labels it would be {short(even)}. "
+            "Alpha: Krippendorff's, nominal for labels and ordinal for ratings. Kappa: Fleiss'.",
+            "Tests swap two conditions within texts, and within people. The larger p counts, with Holm's correction "
+            "for all tests in the table.",
         )
 
     def table(self) -> Table:
@@ -105,22 +105,26 @@ class Results:
                 row.condition,
                 str(row.n_items),
                 str(row.accuracy),
-                *(part for scale in (row.confidence, row.readability) for part in (_spelt(scale.mean), _sd(scale.sd))),
+                *(
+                    part
+                    for scale in (row.confidence, row.readability)
+                    for part in (
+                        f"{scale.mean.value:.2f} ({scale.mean.low:.2f}–{scale.mean.high:.2f})",
+                        "–" if scale.sd is None else f"{scale.sd:.2f}",
+                    )
+                ),
             )
             for row in self.rows
         ]
-        return Table(HEADS, tuple(rows), tuple(self.records()), notes=self.remarks[:2])
+        return Table(HEADER, tuple(rows), tuple(self.records()), notes=self.notes[:2])
 
     def agreement_table(self) -> Table:
         """Lay out how far people agree."""
-        parts = [(row.condition, row.agreement) for row in self.rows]
-        rows = [
-            (name, *map(_known, (a.raw, a.chance, a.kappa, a.alpha, a.alpha_confidence, a.alpha_readability)))
-            for name, a in parts
-        ]
-        return Table(AGREEMENT_HEADS, tuple(rows), tuple(self.records()), notes=self.remarks[2:3])
+        columns = ("raw", "chance", "kappa", "alpha", "alpha_confidence", "alpha_readability")
+        rows = [(row.condition, *(_figure(getattr(row.agreement, name)) for name in columns)) for row in self.rows]
+        return Table(AGREEMENT_HEADER, tuple(rows), tuple(self.records()), notes=self.notes[2:3])
 
-    def pairs_table(self) -> Table:
+    def differences_table(self) -> Table:
         """Lay out the tests."""
         rows = [
             (
@@ -128,24 +132,28 @@ class Results:
                 one.measure,
                 str(one.n_documents),
                 str(one.difference),
-                *(probability(p) for p in (one.p_documents, one.p_annotators, one.adjusted)),
+                *(format_p(p) for p in (one.p_documents, one.p_annotators, one.adjusted)),
             )
             for one in self.differences
         ]
-        return Table(PAIR_HEADS, tuple(rows), tuple(self.records()), n_labels=2, notes=self.remarks[3:])
+        return Table(DIFFERENCE_HEADER, tuple(rows), tuple(self.records()), n_labels=2, notes=self.notes[3:])
+
+    def tables(self) -> dict[str, Table]:
+        """Return all tables by their titles."""
+        tables = {"Tables": self.table(), "Agreement": self.agreement_table()}
+        return tables | ({"Differences between conditions": self.differences_table()} if self.differences else {})
 
     def records(self) -> list[dict[str, object]]:
-        """Write the rows in full, for machines."""
-        return [_flat(asdict(row)) for row in self.rows]
+        """Return the figures of each condition in full."""
+        return [_flatten(asdict(row)) for row in self.rows]
 
     def to_markdown(self) -> str:
-        """Write all tables."""
-        sheets = [self.table(), self.agreement_table(), *([self.pairs_table()] if self.differences else [])]
-        title = MARKUP.sub(r"\\\g<0>", self.title)
-        return f"# {title}\n\n" + "\n".join(sheet.to_markdown() for sheet in sheets)
+        """Write all tables as Markdown."""
+        title = MARKDOWN_SPECIAL.sub(r"\\\g<0>", self.title)
+        return f"# {title}\n\n" + "\n".join(table.to_markdown() for table in self.tables().values())
 
     def to_json(self) -> str:
-        """Write everything for machines."""
+        """Write all figures as JSON."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -160,75 +168,104 @@ def make_results(
 ) -> Results:
     """Compute all tables from the answers that count."""
     if not responses:
-        raise StudyError("Nobody has answered yet, so that there are no results.")
-    there = [name for name in conditions if any(response.condition == name for response in responses)]
-    rows = tuple(_row_of(name, [r for r in responses if r.condition == name], labels, per_item, seed) for name in there)
-    people = {response.annotator for response in responses}
-    differences = tuple(compare_conditions(responses, there, seed))
-    return Results(title, len(people), n_planned, per_item, rows, differences)
+        raise StudyError("There are no answers yet, so there are no results.")
+    present = [name for name in conditions if any(response.condition == name for response in responses)]
+    rows = tuple(
+        _measure_condition(name, [r for r in responses if r.condition == name], labels, per_item, seed)
+        for name in present
+    )
+    n_annotators = len({response.annotator for response in responses})
+    differences = tuple(statistics.compare_conditions(responses, present, seed))
+    return Results(title, n_annotators, n_planned, per_item, rows, differences)
 
 
-def _row_of(name: str, responses: Sequence[Response], labels: Sequence[str], per_item: int, seed: int) -> _Row:
-    """Compute one condition."""
-    groups = by_item(responses)
+def _measure_condition(
+    name: str, responses: Sequence[Response], labels: Sequence[str], per_item: int, seed: int
+) -> ConditionResult:
+    groups = group_by_item(responses)
     texts = np.array([group[0].text for group in groups.values()], dtype=np.int64)
-    columns = {measure: [item_values(responses, measure)[key] for key in groups] for measure in MEASURES}
-    means = {measure: mean_interval(column, seed=seed, texts=texts) for measure, column in columns.items()}
+    values = {measure: list(measure_items(responses, measure).values()) for measure in MEASURES}
+    means = {measure: mean_interval(column, seed=seed, texts=texts) for measure, column in values.items()}
     confidence, readability = (
-        _Scale(means[m], float(np.std(columns[m], ddof=1)) if len(groups) > 1 else None) for m in MEASURES[1:]
+        Scale(means[m], float(np.std(values[m], ddof=1)) if len(groups) > 1 else None) for m in MEASURES[1:]
     )
-    n_ties = sum(len(majority([response.label for response in group])) > 1 for group in groups.values())
-    seconds = typical_seconds(response.milliseconds for response in responses)
-    agreement = agreement_of(list(groups.values()), labels, per_item)
-    return _Row(
-        name, len(groups), len(responses), n_ties, means["accuracy"], confidence, readability, seconds, agreement
+    n_ties = sum(len(majority_labels([response.label for response in group])) > 1 for group in groups.values())
+    return ConditionResult(
+        name,
+        len(groups),
+        len(responses),
+        n_ties,
+        means["accuracy"],
+        confidence,
+        readability,
+        median_seconds(response.milliseconds for response in responses),
+        measure_agreement(list(groups.values()), labels, per_item),
     )
 
 
-def agreement_of(groups: Sequence[Sequence[Response]], labels: Sequence[str], per_item: int) -> Agreement:
+def measure_agreement(groups: Sequence[Sequence[Response]], labels: Sequence[str], per_item: int) -> Agreement:
     """Compute how far people agree on some items."""
     votes = [[labels.index(response.label) for response in group] for group in groups]
     counts = Counter(vote for item in votes for vote in item)
-    shares = [counts[number] / counts.total() for number in range(len(labels))]
+    frequencies = [counts[number] / counts.total() for number in range(len(labels))]
+    # Chance is computed for items with as many answers as these; as planned, while no item has two.
+    sizes = Counter(len(item) for item in votes if len(item) > 1) or Counter({per_item: 1})
+
+    def by_chance(probabilities: Sequence[float]) -> float:
+        return sum(count * statistics.chance_agreement(n, probabilities) for n, count in sizes.items()) / sizes.total()
+
     return Agreement(
-        raw_agreement(votes),
-        _chance_level(votes, per_item, shares),
-        _chance_level(votes, per_item, [1 / len(labels)] * len(labels)),
-        fleiss(votes, per_item),
-        alpha(votes),
-        *(alpha([[getattr(r, name) for r in group] for group in groups], "ordinal") for name in MEASURES[1:]),
+        statistics.raw_agreement(votes),
+        by_chance(frequencies),
+        by_chance([1 / len(labels)] * len(labels)),
+        statistics.fleiss_kappa(votes, per_item),
+        statistics.krippendorff_alpha(votes),
+        *(
+            statistics.krippendorff_alpha([[getattr(r, name) for r in group] for group in groups], "ordinal")
+            for name in MEASURES[1:]
+        ),
     )
 
 
-def _chance_level(votes: Sequence[Sequence[int]], per_item: int, chances: Sequence[float]) -> float:
-    """Compute what chance gives on items with as many answers as these; as many as planned, where nobody compares."""
-    sizes = Counter(len(item) for item in votes if len(item) > 1) or Counter({per_item: 1})
-    return sum(count * raw_agreement_by_chance(n, chances) for n, count in sizes.items()) / sizes.total()
-
-
-def _spelt(figure: Interval) -> str:
-    """Write a rating with its range."""
-    return f"{figure.value:.2f} ({figure.low:.2f}–{figure.high:.2f})"
-
-
-def _sd(value: float | None) -> str:
-    """Write a standard deviation, if there is one."""
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _known(value: float | None) -> str:
-    """Write a figure, if it is known."""
+def _figure(value: float | None) -> str:
     return "–" if value is None else short(value)
 
 
-def probability(p: float | None) -> str:
-    """Write how likely something is by chance, if it is known; never as nothing."""
-    return "<.001" if p is not None and p < 0.001 else _known(p)
+def format_p(p: float | None) -> str:
+    """Write a p value, never as zero; a dash if there is none."""
+    return "<.001" if p is not None and p < 0.001 else _figure(p)
 
 
-def _flat(record: dict[str, object], prefix: str = "") -> dict[str, object]:
-    """Write nested figures as one line of names."""
-    found: dict[str, object] = {}
+def _flatten(record: dict[str, object], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
     for name, value in record.items():
-        found |= _flat(value, f"{prefix}{name}_") if isinstance(value, dict) else {prefix + name: value}
-    return found
+        flat |= _flatten(value, f"{prefix}{name}_") if isinstance(value, dict) else {prefix + name: value}
+    return flat
+
+
+def draw_results(results: Results, paths: Sequence[Path]) -> None:
+    """Draw the means with their intervals: a panel for each measure, a line for each condition.
+
+    :param paths: Files to write; their suffix is the format.
+    """
+    check_figure_paths(paths)
+    matplotlib = optional_import("matplotlib", "plot", "A figure")
+    figures = optional_import("matplotlib.figure", "plot", "A figure")
+    rows = results.rows
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # the user's matplotlibrc must not change the bytes
+        matplotlib.rcParams.update(STYLE)
+        figure = figures.Figure(figsize=(8.4, 0.9 + 0.35 * len(rows)), layout="constrained")
+        for axes, (name, limits) in zip(figure.subplots(1, 3, sharey=True), FIGURE_LIMITS.items(), strict=True):
+            for number, row in enumerate(rows):
+                mean = row.accuracy if name == "accuracy" else getattr(row, name).mean
+                color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
+                axes.plot([mean.low, mean.high], [number, number], color=color)
+                axes.plot([mean.value], [number], color=color, marker=marker, clip_on=False)
+            axes.set_title(name)
+            axes.set_xlim(*limits)
+            axes.set_ylim(len(rows) - 0.5, -0.5)
+            axes.set_yticks(range(len(rows)), [row.condition for row in rows])
+        for path in paths:
+            with atomic_write(path) as partial:
+                figure.savefig(partial, format=path.suffix[1:], metadata=NO_METADATA[path.suffix])

@@ -1,19 +1,19 @@
-"""The tables of a study. A change here needs a migration, see migrations/versions."""
+"""The database tables of a study. A change here needs a migration in migrations/versions."""
 
 from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from fresh.study.answer import CONFIDENCE, READABILITY
+from fresh.study.answers import CONFIDENCE, READABILITY
 
 
-class Table(DeclarativeBase):
-    """Has all tables."""
+class Base(DeclarativeBase):
+    """Base of all tables."""
 
-    type_annotation_map = {dict[str, object]: JSON, list[str]: JSON}  # noqa: RUF012  # SQLAlchemy's own way
+    type_annotation_map = {dict[str, object]: JSON, list[str]: JSON}  # noqa: RUF012  # SQLAlchemy reads a plain dict
 
 
-class StudyRow(Table):
-    """The study itself; there is one in a database."""
+class StudyRow(Base):
+    """The study; a database holds one."""
 
     __tablename__ = "study"
 
@@ -21,17 +21,17 @@ class StudyRow(Table):
     about: Mapped[dict[str, object]]
     paused: Mapped[bool] = mapped_column(default=False)
     arrivals: Mapped[int] = mapped_column(default=0)
-    """People who have begun."""
+    """Number of annotators who have started."""
     key: Mapped[str | None] = mapped_column(String(64))
-    """What sessions are signed with; made when the study is served for the first time."""
+    """Signs sessions and item names; made when it is needed for the first time."""
     admin_salt: Mapped[str | None] = mapped_column(String(64))
     admin_code: Mapped[str | None] = mapped_column(String(128))
-    """The secret of the admin page, hashed."""
+    """Hash of the secret of the admin page."""
     admin_sign_outs: Mapped[int] = mapped_column(default=0)
-    """How often somebody signed out of the admin page; sessions from before have ended."""
+    """Number of times somebody signed out of the admin page, which ends all earlier sessions."""
 
 
-class DocumentRow(Table):
+class DocumentRow(Base):
     """A document of the sample."""
 
     __tablename__ = "documents"
@@ -40,11 +40,11 @@ class DocumentRow(Table):
     name: Mapped[str]
     label: Mapped[str]
     text: Mapped[int]
-    """Number of its text; several documents may ask about one."""
+    """Number of its text; several documents may share one."""
 
 
-class ItemRow(Table):
-    """What is shown: a document in a condition, a practice item, an attention check, or an example."""
+class ItemRow(Base):
+    """Something to show: a document in a condition, a practice item, an attention check, or an example."""
 
     __tablename__ = "items"
     __table_args__ = (
@@ -64,29 +64,29 @@ class ItemRow(Table):
     asked_readability: Mapped[int | None]
     wanted: Mapped[int] = mapped_column(default=0)
     taken: Mapped[int] = mapped_column(default=0)
-    """People who have it or have answered it."""
+    """Annotators who hold it or have answered it."""
 
 
-class AnnotatorRow(Table):
-    """Somebody who was invited."""
+class AnnotatorRow(Base):
+    """Somebody with a sign-in code, or from a crowd platform."""
 
     __tablename__ = "annotators"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     salt: Mapped[str] = mapped_column(String(64))
     code: Mapped[str] = mapped_column(String(128))
-    """The sign-in code, hashed."""
+    """Hash of the sign-in code."""
     outside: Mapped[str | None] = mapped_column(unique=True)
-    """What a crowd platform calls them."""
+    """Their name on a crowd platform."""
     state: Mapped[str] = mapped_column(String(10), default="active")
     arrival: Mapped[int | None]
     consented: Mapped[int | None] = mapped_column(BigInteger)
     sign_outs: Mapped[int] = mapped_column(default=0)
-    """How often they signed out; sessions from before have ended."""
+    """Number of times they signed out, which ends all earlier sessions."""
 
 
-class AssignmentRow(Table):
-    """An item that was given to somebody. The rows say what they have seen, also of what they gave back."""
+class AssignmentRow(Base):
+    """An item that an annotator was given. The rows record what they have seen, including what they gave back."""
 
     __tablename__ = "assignments"
     __table_args__ = (UniqueConstraint("annotator", "document", name="no_document_twice"),)
@@ -96,13 +96,12 @@ class AssignmentRow(Table):
     item: Mapped[int] = mapped_column(ForeignKey("items.id"), index=True)
     document: Mapped[int] = mapped_column(ForeignKey("documents.id"))
     state: Mapped[str] = mapped_column(String(10))
-    """open; answered; released: somebody else may have it, else they get it again; or seen: elsewhere, and that is
-    all."""
+    """open; answered; released (anybody may get it, the annotator again too); or seen (in another tool, unanswered)."""
     at: Mapped[int] = mapped_column(BigInteger)
 
 
-class _Given:
-    """What somebody answered; times are milliseconds, since 1970 where they are points in time."""
+class _AnswerColumns:
+    """An answer; times are in milliseconds, points in time since 1970."""
 
     id: Mapped[int] = mapped_column(primary_key=True)
     label: Mapped[str]
@@ -112,28 +111,27 @@ class _Given:
     at: Mapped[int] = mapped_column(BigInteger)
 
 
-def _on_scales() -> tuple[CheckConstraint, CheckConstraint]:
-    """Keep ratings on their scales, whoever writes them."""
+def _scale_constraints() -> tuple[CheckConstraint, CheckConstraint]:
     return (
         CheckConstraint(f"confidence BETWEEN 1 AND {len(CONFIDENCE)}", name="confidence_on_scale"),
         CheckConstraint(f"readability BETWEEN 1 AND {len(READABILITY)}", name="readability_on_scale"),
     )
 
 
-class AnswerRow(_Given, Table):
-    """An answer to a real item; one for each assignment."""
+class AnswerRow(_AnswerColumns, Base):
+    """An answer to a real item; at most one for each assignment."""
 
     __tablename__ = "answers"
-    __table_args__ = _on_scales()
+    __table_args__ = _scale_constraints()
 
     assignment: Mapped[int] = mapped_column(ForeignKey("assignments.id"), unique=True)
 
 
-class AsideRow(_Given, Table):
-    """An answer to a practice item or an attention check, which never counts as a result."""
+class PracticeAnswerRow(_AnswerColumns, Base):
+    """An answer to a practice item or an attention check; it never counts as a result."""
 
     __tablename__ = "answers_aside"
-    __table_args__ = (*_on_scales(), UniqueConstraint("annotator", "item", name="once"))
+    __table_args__ = (*_scale_constraints(), UniqueConstraint("annotator", "item", name="once"))
 
     annotator: Mapped[int] = mapped_column(ForeignKey("annotators.id"))
     item: Mapped[int] = mapped_column(ForeignKey("items.id"))

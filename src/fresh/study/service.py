@@ -1,4 +1,4 @@
-"""What a server does for one annotator: give the next item, take an answer once."""
+"""What a server does for one annotator: give the next item, save an answer once, show what they may see again."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,127 +7,134 @@ from sqlalchemy import Select, false, func, select, update
 from sqlalchemy.orm import Session
 
 from fresh.config import suggest
-from fresh.errors import StudyError
+from fresh.errors import InactiveAnnotatorError, NotAssignedError, StudyError, StudyPausedError
 from fresh.rationale import Rationale
-from fresh.study.annotators import find
-from fresh.study.answer import Answer, EndedError, NotGivenError, PausedError
-from fresh.study.assignment import Free, Reader, checks_due, choose, own
-from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, AssignmentRow, ItemRow, StudyRow
-from fresh.study.store import Store, now
+from fresh.study.annotators import lock_annotator, take_place
+from fresh.study.answers import Answer
+from fresh.study.assignment import OpenItem, Reader, choose_item, count_due_checks, planned_pair
+from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, ItemRow, PracticeAnswerRow, StudyRow
+from fresh.study.store import Store, now_ms
 
-NOT_HERE = {
-    "left": "You have left this study. To take part again, ask whoever runs it to readmit you.",
-    "excluded": "Your part in this study has ended.",
+INACTIVE = {
+    "left": "You have left this study. To take part again, ask the person who runs it to readmit you.",
+    "excluded": "Your participation in this study has ended.",
 }
 PAUSED = "The study is paused. Come back later; your answers are saved."
-NOT_GIVEN = "Item {item} was not given to you. Go on with the one that is shown."
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What somebody is to answer now."""
+    """An item to answer, as far as it may be shown."""
 
     item: int
     kind: str
-    """real, practice or check; people see the first and the last alike."""
+    """real, practice or check; annotators cannot tell real items from checks."""
     rationale: Rationale
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedAnswer:
     """An answer that is in the database."""
 
     answer: Answer
     repeated: bool
-    """Whether it was there before; then the first answer stands."""
+    """Whether there was an answer before; then the first one stands."""
     label: str | None = None
     """The right label, for practice."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Progress:
-    """How far somebody has come; attention checks count, so that nobody can tell them from other items."""
+class Progress:
+    """How far an annotator is; attention checks count as items, so that they do not stand out."""
 
     n_practised: int
     n_practice: int
     n_answered: int
     n_most: int
-    """Items that they may do, at most; fewer, if others are faster."""
+    """Maximum number of items; fewer, if others are faster."""
 
 
-def next_task(store: Store, annotator: int) -> Task | None:
-    """Give somebody what they are to answer next: the same until they answer it; nothing when all is done."""
-    with store.writing() as session:
-        person = find(session, annotator)
+@dataclass(frozen=True, slots=True)
+class SolvedItem:
+    """A text with its right label."""
+
+    rationale: Rationale
+    label: str
+    answer: Answer | None = None
+    """The annotator's answer."""
+
+
+def next_item(store: Store, annotator: int) -> Task | None:
+    """Return the item that an annotator has to answer next, the same until they answer it; None if all is done."""
+    with store.write_session() as session:
+        person = lock_annotator(session, annotator)
         _check_active(person)
         if session.scalar(select(StudyRow.paused)):
-            raise PausedError(PAUSED)
-        item = _practice_of(session, annotator) or _held_by(session, annotator) or _check_of(store, session, person)
-        item = item or _give_again(session, annotator) or _give(store, session, person)
-        return None if item is None else task_of(item)
+            raise StudyPausedError(PAUSED)
+        item = (
+            _next_practice(session, annotator) or _held_item(session, annotator) or _due_check(store, session, person)
+        )
+        item = item or _reassign(session, annotator) or _assign(store, session, person)
+        return None if item is None else Task(item.id, item.kind, _rationale_of(item))
 
 
 def _check_active(person: AnnotatorRow) -> None:
-    """Refuse whoever does not take part, or not yet."""
     if person.state != "active":
-        raise EndedError(NOT_HERE[person.state])
+        raise InactiveAnnotatorError(INACTIVE[person.state])
     if person.consented is None:
         raise StudyError("Agree to take part first.")
 
 
-def task_of(item: ItemRow) -> Task:
-    """Take what may be shown of an item."""
-    return Task(item.id, item.kind, Rationale(tuple(item.words), tuple(item.query)))
+def _rationale_of(item: ItemRow) -> Rationale:
+    return Rationale(tuple(item.words), tuple(item.query))
 
 
-def _practice_of(session: Session, annotator: int) -> ItemRow | None:
-    """Find the first practice item that is not answered."""
-    done = select(AsideRow.item).where(AsideRow.annotator == annotator)
-    wanted = select(ItemRow).where(ItemRow.kind == "practice", ItemRow.id.not_in(done))
-    return session.scalar(wanted.order_by(ItemRow.id).limit(1))
+def _next_practice(session: Session, annotator: int) -> ItemRow | None:
+    done = select(PracticeAnswerRow.item).where(PracticeAnswerRow.annotator == annotator)
+    left = select(ItemRow).where(ItemRow.kind == "practice", ItemRow.id.not_in(done))
+    return session.scalar(left.order_by(ItemRow.id).limit(1))
 
 
-def _held_by(session: Session, annotator: int) -> ItemRow | None:
-    """Find what somebody was given and has not answered."""
+def _held_item(session: Session, annotator: int) -> ItemRow | None:
     held = select(AssignmentRow.item).where(AssignmentRow.annotator == annotator, AssignmentRow.state == "open")
     return session.scalar(select(ItemRow).where(ItemRow.id.in_(held)))
 
 
-def _check_of(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
-    """Find an attention check, if it is time for one."""
-    if person.arrival is None or not store.about["n_checks"]:
+def _due_check(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
+    n_checks = store.about["n_checks"]
+    if person.arrival is None or not n_checks:
         return None
-    had = select(AsideRow.item).where(AsideRow.annotator == person.id)
-    checks = select(ItemRow).where(ItemRow.kind == "check").order_by(ItemRow.id)
-    left = session.scalars(checks.where(ItemRow.id.not_in(had))).all()
-    due = checks_due(store.shape, store.about["n_checks"], person.arrival, count(session, person.id, "answered"))
-    return left[0] if left and store.about["n_checks"] - len(left) < due else None
+    done = select(PracticeAnswerRow.item).where(PracticeAnswerRow.annotator == person.id)
+    checks = select(ItemRow).where(ItemRow.kind == "check", ItemRow.id.not_in(done))
+    left = session.scalars(checks.order_by(ItemRow.id)).all()
+    due = count_due_checks(store.design, n_checks, person.arrival, _count_answered(session, person.id))
+    return left[0] if left and n_checks - len(left) < due else None
 
 
-def count(session: Session, annotator: int, state: str) -> int:
-    """Count what somebody has in some state."""
-    these = select(func.count()).where(AssignmentRow.annotator == annotator, AssignmentRow.state == state)
-    return session.scalar(these) or 0
+def _count_answered(session: Session, annotator: int) -> int:
+    answered = (AssignmentRow.annotator == annotator, AssignmentRow.state == "answered")
+    return session.scalar(select(func.count()).where(*answered)) or 0
 
 
-def _lost_by(annotator: int) -> Select[AssignmentRow]:
-    """Select what somebody was given here and gave back without an answer, the first first."""
+def _given_back(annotator: int) -> Select[AssignmentRow]:
+    """Select what an annotator gave back without an answer, the oldest first."""
+    released = (AssignmentRow.annotator == annotator, AssignmentRow.state == "released")
     answered = select(AnswerRow.assignment)
-    mine = (AssignmentRow.annotator == annotator, AssignmentRow.state == "released")
-    return select(AssignmentRow).where(*mine, AssignmentRow.id.not_in(answered)).order_by(AssignmentRow.id)
+    return select(AssignmentRow).where(*released, AssignmentRow.id.not_in(answered)).order_by(AssignmentRow.id)
 
 
-def _give_again(session: Session, annotator: int) -> ItemRow | None:
-    """Give somebody what they gave back, if nobody else has taken the place: it is the only cut that they have seen."""
-    for assignment in session.scalars(_lost_by(annotator)).all():
-        if take(session, assignment.item):
-            assignment.state, assignment.at = "open", now()
+def _reassign(session: Session, annotator: int) -> ItemRow | None:
+    """Give an annotator what they gave back, if there is still a place."""
+    # They may not read these documents in any other condition, so that without this the study could stay incomplete.
+    for assignment in session.scalars(_given_back(annotator)).all():
+        if take_place(session, assignment.item):
+            assignment.state, assignment.at = "open", now_ms()
             return session.get(ItemRow, assignment.item, populate_existing=True)
     return None
 
 
-def _give(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
-    """Give somebody an item that still wants people, if there is one for them."""
+def _assign(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
+    """Give an annotator a new item, if there is one that they may read."""
     if person.arrival is None:
         counted = update(StudyRow).values(arrivals=StudyRow.arrivals + 1).returning(StudyRow.arrivals)
         person.arrival = session.execute(counted).scalar_one() - 1
@@ -138,138 +145,137 @@ def _give(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | Non
         .order_by(AssignmentRow.id)
     )
     reader = Reader(person.arrival, tuple((d or 0, c or 0) for d, c in session.execute(seen).all()))
+    document, condition = planned_pair(store.design, reader)
+    planned = (ItemRow.document == document, ItemRow.condition == condition)
     while True:
-        found = _planned(store, session, reader) or choose(store.shape, reader, _free_items(session))
-        if found is None:
+        # The planned item is nearly always free, and found by an index without reading all open items.
+        chosen = choose_item(store.design, reader, _open_items(session, *planned))
+        chosen = chosen or choose_item(store.design, reader, _open_items(session))
+        if chosen is None:
             return None
-        if take(session, found.item):
+        if take_place(session, chosen.item):
             break
-    session.add(AssignmentRow(annotator=person.id, item=found.item, document=found.document, state="open", at=now()))
-    return session.get(ItemRow, found.item, populate_existing=True)
+    at = now_ms()
+    session.add(AssignmentRow(annotator=person.id, item=chosen.item, document=chosen.document, state="open", at=at))
+    return session.get(ItemRow, chosen.item, populate_existing=True)
 
 
-def _planned(store: Store, session: Session, reader: Reader) -> Free | None:
-    """Look whether somebody's own item of the plan is free, which is mostly so and quickly found."""
-    document, condition = own(store.shape, reader)
-    return choose(
-        store.shape, reader, _free_items(session, ItemRow.document == document, ItemRow.condition == condition)
-    )
-
-
-def _free_items(session: Session, *where: Any) -> list[Free]:
-    """List items that still want people."""
+def _open_items(session: Session, *where: Any) -> list[OpenItem]:
     columns = select(ItemRow.id, ItemRow.document, ItemRow.condition, ItemRow.taken)
     rows = session.execute(columns.where(ItemRow.kind == "real", ItemRow.taken < ItemRow.wanted, *where))
-    return [Free(item, document or 0, condition or 0, taken) for item, document, condition, taken in rows]
+    return [OpenItem(item, document or 0, condition or 0, taken) for item, document, condition, taken in rows]
 
 
-def take(session: Session, item: int) -> bool:
-    """Take a place at an item, unless the last one went meanwhile."""
-    place = update(ItemRow).where(ItemRow.id == item, ItemRow.taken < ItemRow.wanted)
-    return session.scalar(place.values(taken=ItemRow.taken + 1).returning(ItemRow.id)) is not None
-
-
-def save(store: Store, annotator: int, item: int, answer: Answer) -> Saved:
-    """Save an answer, once: posted again, the first one stands."""
+def save_answer(store: Store, annotator: int, item: int, answer: Answer) -> SavedAnswer:
+    """Save an answer once: if it is sent again, the first one stands."""
     if answer.label not in store.labels:
         raise StudyError(suggest(answer.label, "a label of this study", store.labels))
-    with store.writing() as session:
-        person, shown = find(session, annotator), session.get(ItemRow, item)
+    with store.write_session() as session:
+        person, shown = lock_annotator(session, annotator), session.get(ItemRow, item)
         if shown is None:
             raise StudyError(f"There is no item {item} in this study.")
         if shown.kind == "real":
             return _save_real(session, person, shown, answer)
-        return _save_aside(store, session, person, shown, answer)
+        return _save_practice(store, session, person, shown, answer)
 
 
-def _save_aside(store: Store, session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> Saved:
-    """Save an answer to a practice item or an attention check, if its turn has come."""
-    told = item.label if item.kind == "practice" else None
-    there = session.scalar(select(AsideRow).where(AsideRow.annotator == person.id, AsideRow.item == item.id))
-    if there is not None:
-        return Saved(answer_of(there), True, told)
+def _save_practice(store: Store, session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> SavedAnswer:
+    """Save an answer to a practice item or an attention check, if it is the next one."""
+    label = item.label if item.kind == "practice" else None
+    theirs = (PracticeAnswerRow.annotator == person.id, PracticeAnswerRow.item == item.id)
+    row = session.scalar(select(PracticeAnswerRow).where(*theirs))
+    if row is not None:
+        return SavedAnswer(_answer_of(row), True, label)
     _check_active(person)
-    due = _practice_of(session, person.id) if item.kind == "practice" else _check_of(store, session, person)
+    due = _next_practice(session, person.id) if item.kind == "practice" else _due_check(store, session, person)
     if due is None or due.id != item.id:
-        raise NotGivenError(NOT_GIVEN.format(item=item.id))
-    session.add(AsideRow(annotator=person.id, item=item.id, **columns_of(answer)))
-    return Saved(answer, False, told)
+        raise _not_assigned(item.id)
+    session.add(PracticeAnswerRow(annotator=person.id, item=item.id, **answer_columns(answer)))
+    return SavedAnswer(answer, False, label)
 
 
-def _save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> Saved:
-    """Save an answer that counts; one that comes late, only if nobody else was given the place."""
-    held = session.scalar(
-        select(AssignmentRow)
-        .where(AssignmentRow.annotator == person.id, AssignmentRow.item == item.id)
-        .with_for_update()
-    )
+def _save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> SavedAnswer:
+    """Save an answer that counts; a late one only if nobody else took the place."""
+    theirs = (AssignmentRow.annotator == person.id, AssignmentRow.item == item.id)
+    held = session.scalar(select(AssignmentRow).where(*theirs).with_for_update())
     if held is None:
-        raise NotGivenError(NOT_GIVEN.format(item=item.id))
-    there = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
-    if there is not None:
-        return Saved(answer_of(there), True)
+        raise _not_assigned(item.id)
+    row = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
+    if row is not None:
+        return SavedAnswer(_answer_of(row), True)
     _check_active(person)
-    if held.state == "released" and not take(session, item.id):
-        raise NotGivenError(f"Item {item.id} was given to somebody else, since no answer came. Go on with the next.")
-    held.state = "answered"
-    session.add(AnswerRow(assignment=held.id, **columns_of(answer)))
-    return Saved(answer, False)
-
-
-def readmit(store: Store, annotator: int) -> int:
-    """Let somebody take part again who left or was excluded.
-
-    :return: How many of their answers do not count, since others were given the places meanwhile.
-    """
-    with store.writing() as session:
-        row = find(session, annotator)
-        row.state = "active"
-        set_aside = (
-            select(AssignmentRow)
-            .join(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
-            .where(AssignmentRow.annotator == annotator, AssignmentRow.state == "released")
+    if held.state == "released" and not take_place(session, item.id):
+        raise NotAssignedError(
+            f"Item {item.id} was given to somebody else, since no answer came in time. Continue with the next one."
         )
-        n_gone = 0
-        for assignment in session.scalars(set_aside.order_by(AssignmentRow.item)).all():
-            if take(session, assignment.item):
-                assignment.state = "answered"
-            else:
-                n_gone += 1
-        return n_gone
+    held.state = "answered"
+    session.add(AnswerRow(assignment=held.id, **answer_columns(answer)))
+    return SavedAnswer(answer, False)
 
 
-def columns_of(answer: Answer) -> dict[str, Any]:
-    """Write an answer as columns."""
+def _not_assigned(item: int) -> NotAssignedError:
+    return NotAssignedError(f"Item {item} is not assigned to you. Continue with the one that is shown.")
+
+
+def answer_columns(answer: Answer) -> dict[str, Any]:
+    """Write an answer as database columns, given now."""
     names = ("label", "confidence", "readability", "milliseconds")
-    return {name: getattr(answer, name) for name in names} | {"at": now()}
+    return {name: getattr(answer, name) for name in names} | {"at": now_ms()}
 
 
-def answer_of(row: AnswerRow | AsideRow) -> Answer:
-    """Read an answer back."""
+def _answer_of(row: AnswerRow | PracticeAnswerRow) -> Answer:
     return Answer(row.label, row.confidence, row.readability, row.milliseconds)
 
 
-def progress(store: Store, annotator: int) -> _Progress:
-    """Say how far somebody has come."""
-    with store.reading() as session:
-        aside = (
+def get_progress(store: Store, annotator: int) -> Progress:
+    """Return how far an annotator is."""
+    with store.read_session() as session:
+        by_kind = (
             select(ItemRow.kind, func.count())
-            .join(AsideRow, ItemRow.id == AsideRow.item)
-            .where(AsideRow.annotator == annotator)
+            .join(PracticeAnswerRow, ItemRow.id == PracticeAnswerRow.item)
+            .where(PracticeAnswerRow.annotator == annotator)
             .group_by(ItemRow.kind)
         )
-        done = dict(session.execute(aside).tuples().all())
-        n_answered = count(session, annotator, "answered") + done.get("check", 0)
-        n_most = store.shape.share + store.about["n_checks"]
-        return _Progress(done.get("practice", 0), store.about["n_practice"], n_answered, n_most)
+        done = dict(session.execute(by_kind).tuples().all())
+        n_answered = _count_answered(session, annotator) + done.get("check", 0)
+        n_most = store.design.max_items + store.about["n_checks"]
+        return Progress(done.get("practice", 0), store.about["n_practice"], n_answered, n_most)
 
 
 def may_get_more(store: Store, annotator: int) -> bool:
-    """Say whether something may come for somebody who gets nothing now: what others hold, and may yet give back."""
-    mine = AssignmentRow.annotator == annotator
-    with store.reading() as session:
-        seen = session.scalars(select(AssignmentRow.document).where(mine)).all()
-        lost = [assignment.item for assignment in session.scalars(_lost_by(annotator))]
-        new = AssignmentRow.document.not_in(seen) if len(seen) < store.shape.share else false()
-        held = select(func.count()).where(~mine, AssignmentRow.state == "open")
-        return bool(session.scalar(held.where(new | AssignmentRow.item.in_(lost))))
+    """Check whether an annotator who gets nothing now may get something later: an item that somebody else holds."""
+    theirs = AssignmentRow.annotator == annotator
+    with store.read_session() as session:
+        seen = session.scalars(select(AssignmentRow.document).where(theirs)).all()
+        given_back = [assignment.item for assignment in session.scalars(_given_back(annotator))]
+        new = AssignmentRow.document.not_in(seen) if len(seen) < store.design.max_items else false()
+        held = select(func.count()).where(~theirs, AssignmentRow.state == "open")
+        return bool(session.scalar(held.where(new | AssignmentRow.item.in_(given_back))))
+
+
+def list_items(store: Store, annotator: int) -> list[int]:
+    """List all items that an annotator may have been shown to answer."""
+    given = select(AssignmentRow.item).where(AssignmentRow.annotator == annotator)
+    with store.read_session() as session:
+        others = session.scalars(select(ItemRow.id).where(ItemRow.kind.in_(("practice", "check")))).all()
+        return [*session.scalars(given.order_by(AssignmentRow.id.desc())).all(), *others]
+
+
+def list_examples(store: Store) -> list[SolvedItem]:
+    """List the examples of the instructions."""
+    with store.read_session() as session:
+        rows = session.scalars(select(ItemRow).where(ItemRow.kind == "example").order_by(ItemRow.id)).all()
+        return [SolvedItem(_rationale_of(row), row.label) for row in rows]
+
+
+def get_feedback(store: Store, annotator: int, item: int) -> SolvedItem:
+    """Return the right label of a practice item that an annotator has answered."""
+    theirs = (PracticeAnswerRow.annotator == annotator, PracticeAnswerRow.item == item)
+    with store.read_session() as session:
+        row = session.scalar(select(PracticeAnswerRow).where(*theirs))
+        shown = session.get(ItemRow, item)
+        if row is None or shown is None or shown.kind != "practice":
+            raise NotAssignedError(
+                "You get feedback on practice texts, after your answer. Continue with the next text."
+            )
+        return SolvedItem(_rationale_of(shown), shown.label, _answer_of(row))

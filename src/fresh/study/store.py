@@ -1,4 +1,4 @@
-"""A study in a database: SQLite in a folder, or PostgreSQL by its address; made, opened, brought up to date."""
+"""A study in a database, SQLite in a folder or PostgreSQL by its URL: create it, open it, migrate it."""
 
 import sqlite3
 import time
@@ -19,17 +19,16 @@ from sqlalchemy.orm import Session
 
 from fresh._optional import optional_import
 from fresh.errors import StudyError
-from fresh.study.assignment import Shape
+from fresh.study.assignment import Design
 from fresh.study.items import Item, Plan
 from fresh.study.schema import DocumentRow, ItemRow, StudyRow
 
 FILE = "study.db"
-PATIENCE = 60
-"""Seconds to wait for others who write."""
-AGAIN = 0.001
-"""Seconds until one looks again whether they still do."""
-LOCK = 7_203_717
-"""Any number, by which PostgreSQL lets one process at a time bring the tables up to date."""
+BUSY_SECONDS = 60
+"""How long to wait for other writers."""
+RETRY_SECONDS = 0.001
+MIGRATION_LOCK = 7_203_717
+"""Any number: on PostgreSQL, its advisory lock lets one process migrate at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,37 +37,40 @@ class Store:
 
     engine: Engine
     about: Mapping[str, Any]
-    """What was fixed when it was made: title, texts, labels, conditions, settings."""
-    shape: Shape
-    turn: AbstractContextManager[Any]
-    """Lets one thread at a time write, where the database would have them ask again and again."""
+    """What was fixed when the study was made: title, texts, labels, conditions, settings."""
+    design: Design
+    write_lock: AbstractContextManager[Any]
+    """Lets one thread write at a time, where the database would make the others poll."""
 
     @classmethod
-    def of(cls, engine: Engine, about: Mapping[str, Any]) -> Self:
-        """Take a study as it was fixed."""
-        return cls(engine, about, _shape_of(about), Lock() if engine.dialect.name == "sqlite" else nullcontext())
+    def from_about(cls, engine: Engine, about: Mapping[str, Any]) -> Self:
+        """Create a store from the record of a study."""
+        # Studies of earlier versions have no `own_orders`: all their annotators read in one order, and must go on so.
+        seed = about["seed"] if about.get("own_orders") else None
+        design = Design(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"], seed)
+        return cls(engine, about, design, Lock() if engine.dialect.name == "sqlite" else nullcontext())
 
     @property
     def labels(self) -> dict[str, str]:
-        """All labels, and how people read each."""
+        """Return all labels, and how people read each."""
         return dict(self.about["labels"])
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The names of the conditions."""
+        """Return the names of the conditions."""
         return tuple(self.about["conditions"])
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
-        """Look at one state of the database."""
+    def read_session(self) -> Iterator[Session]:
+        """Read from the database."""
         with Session(self.engine) as session:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
-        """Change something: all of it, for good, when the block ends well, else nothing."""
+    def write_session(self) -> Iterator[Session]:
+        """Write to the database: everything, durably, when the block ends well, and otherwise nothing."""
         with (
-            self.turn,
+            self.write_lock,
             self.engine.connect().execution_options(writes=True) as connection,
             Session(connection) as session,
         ):
@@ -76,214 +78,188 @@ class Store:
             session.commit()
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self.engine.dispose()
 
 
-def now() -> int:
-    """Milliseconds since 1970."""
+def now_ms() -> int:
+    """Return the time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
-def _address(place: str | Path) -> URL:
-    """Find the database of a study: in its folder, or at an address."""
+def _url_of(place: str | Path) -> URL:
     if "://" not in str(place):
-        return URL.create("sqlite", database=str(Path(place) / FILE))  # any name will do: nothing in it is a sign
+        return URL.create("sqlite", database=str(Path(place) / FILE))  # not a string: the path may contain ? or %
     return make_url(str(place).replace("postgresql://", "postgresql+psycopg://", 1))
 
 
-def hidden(url: URL) -> str:
-    """Name a database without its password."""
+def hide_password(url: URL) -> str:
+    """Write the URL of a database without its password."""
     return url.render_as_string(hide_password=True)
 
 
 def _connect(place: str | Path) -> Engine:
-    """Prepare connections to a database."""
     try:
-        url = _address(place)
+        url = _url_of(place)
     except ArgumentError as error:
-        raise StudyError(f"{place} is no address of a database. Write postgresql://USER@HOST/NAME.") from error
+        raise StudyError(f"{place} is not the URL of a database. Write postgresql://USER@HOST/NAME.") from error
     if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise StudyError(f"{url.get_backend_name()} is not a database for a study. There are: sqlite, postgresql.")
+        raise StudyError(f"{url.get_backend_name()} databases are not supported. Use sqlite or postgresql.")
     if url.get_backend_name() == "postgresql":
         optional_import("psycopg", "postgres", "A study in PostgreSQL")
         return create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": PATIENCE})
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
 
 
 def _prepare(connection: Any, _record: Any) -> None:
-    """Set up a connection of SQLite: readers do not wait for writers, and what is saved is on the disk."""
-    connection.isolation_level = None  # transactions begin where we say
+    """Set up a connection to SQLite: readers do not wait for writers, and a commit is on the disk."""
+    connection.isolation_level = None  # `_begin` begins transactions, not the driver
     for line in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {line}")
 
 
 def _begin(connection: Connection) -> None:
-    """Begin a transaction of SQLite; whoever writes waits for others at once, not in the middle."""
+    # A writer takes the lock at once: a transaction that reads first and then writes could not be retried.
     if connection.get_execution_options().get("writes", False):
-        _wait_to_write(connection)
+        _begin_immediate(connection)
     else:
         connection.exec_driver_sql("BEGIN")
 
 
-def _wait_to_write(connection: Connection) -> None:
-    """Begin to write when nobody else does.
-
-    SQLite looks whether others are done ten times a second, and a server that has much to write pauses for less than a
-    millisecond between two answers: another one on the same study would wait for minutes. So look more often.
-    """
+def _begin_immediate(connection: Connection) -> None:
+    # SQLite itself looks ten times a second whether other writers are done. A busy server pauses for less than a
+    # millisecond between two answers, so a second server on the same study starved for minutes. Look more often.
     raw: Any = connection.connection.dbapi_connection
-    until = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + BUSY_SECONDS
     raw.execute("PRAGMA busy_timeout=0")
     try:
-        while time.monotonic() < until:
+        while time.monotonic() < deadline:
             try:
                 raw.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
                     break
-                time.sleep(AGAIN)
+                time.sleep(RETRY_SECONDS)
             else:
                 return
-        connection.exec_driver_sql("BEGIN IMMEDIATE")  # fails again, as an error that callers know
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # fails again, as the SQLAlchemy error that callers catch
     finally:
-        raw.execute(f"PRAGMA busy_timeout={PATIENCE * 1000}")
+        raw.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
 
 
-def _migrations() -> Config:
-    """Find the migrations that come along."""
+def _migrate(engine: Engine, revision: str = "head") -> None:
+    """Create the tables, or migrate those of an older version; refuse those of a newer one."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    return config
-
-
-def _bring_up_to_date(engine: Engine, to: str = "head") -> None:
-    """Make the tables, or change those of an older version; those of a newer one are refused."""
-    config = _migrations()
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     with engine.connect().execution_options(writes=True) as connection:
         if connection.dialect.name == "postgresql":
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
         current = MigrationContext.configure(connection).get_current_revision()
         if current is not None and current not in known:
             raise StudyError(
-                f"The study at {hidden(engine.url)} was made by a newer version of fresh "
-                f"(its tables are of version {current}). Install that version to open it."
+                f"The study at {hide_password(engine.url)} was made by a newer version of fresh (its tables have "
+                f"revision {current}). Install that version to open it."
             )
         config.attributes["connection"] = connection
-        command.upgrade(config, to)
+        command.upgrade(config, revision)
         connection.commit()
 
 
 def open_study(place: str | Path) -> Store:
-    """Open a study that is there.
+    """Open a study, and migrate it if an older version made it.
 
-    :param place: The folder of the study, or the address of its database.
+    :param place: The folder of the study, or the URL of its database.
     """
     if "://" not in str(place) and not (Path(place) / FILE).is_file():
         raise StudyError(f"There is no study in {place}. Make one with: fresh study new STUDY.toml --out {place}")
-    with _ready(place) as engine:
+    with _connected(place) as engine:
         with engine.connect() as connection:
-            made = MigrationContext.configure(connection).get_current_revision()
-        if made is not None:
-            _bring_up_to_date(engine)
+            revision = MigrationContext.configure(connection).get_current_revision()
+        if revision is not None:
+            _migrate(engine)
         with Session(engine) as session:
-            found = None if made is None else session.scalar(select(StudyRow))
-            if found is None:
+            row = None if revision is None else session.scalar(select(StudyRow))
+            if row is None:
                 raise StudyError(
-                    f"The database {hidden(_address(place))} holds no study. "
-                    "Make one with: fresh study new STUDY.toml --database URL"
+                    f"There is no study in the database {hide_password(engine.url)}. Make one with: fresh study new "
+                    "STUDY.toml --database URL"
                 )
-            return Store.of(engine, found.about)
+            return Store.from_about(engine, row.about)
 
 
 @contextmanager
-def _ready(place: str | Path) -> Iterator[Engine]:
-    """Connect to a database; if what is done with it fails, nothing stays open."""
+def _connected(place: str | Path) -> Iterator[Engine]:
+    """Connect to a database, and close the connections if the block fails."""
     engine = _connect(place)
     try:
         yield engine
     except OperationalError as error:
         engine.dispose()
-        raise StudyError(_unusable(place, error)) from error
+        name, code = hide_password(engine.url), getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+        if code not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+            raise StudyError(f"The database {name} cannot be used: {error.orig}.") from error
+        raise StudyError(
+            f"The database {name} is not writable ({error.orig}). Even commands that only show a study need to write: "
+            "allow it for the file and its folder."
+        ) from error
     except BaseException:
         engine.dispose()
         raise
 
 
-def _unusable(place: str | Path, error: OperationalError) -> str:
-    """Say why a database cannot be used."""
-    code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-        return (
-            f"The database {hidden(_address(place))} cannot be written to ({error.orig}). A study is written to also "
-            "where it is only looked at: see that you may write to the file and to its folder."
-        )
-    return f"The database {hidden(_address(place))} cannot be used: {error.orig}."
-
-
-def _shape_of(about: Mapping[str, Any]) -> Shape:
-    """Read how large a study is; in one that an earlier version made, all read the documents in one order."""
-    seed = about["seed"] if about.get("own_orders") else None
-    return Shape(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"], seed)
-
-
 def create_study(place: str | Path, plan: Plan) -> Store:
-    """Write a plan into an empty database, in one move."""
+    """Write a plan into an empty database, in one transaction."""
     if "://" not in str(place):
-        _make_room(Path(place))
-    with _ready(place) as engine:
-        _bring_up_to_date(engine)
-        store = Store.of(engine, _about_of(plan))
-        with store.writing() as session:
+        folder = Path(place)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / FILE).touch(0o600)  # the database contains the key that signs sessions
+        except OSError as error:
+            raise _folder_error(folder, error) from error
+    with _connected(place) as engine:
+        _migrate(engine)
+        about = _about_of(plan)
+        store = Store.from_about(engine, about)
+        with store.write_session() as session:
             if session.scalar(select(StudyRow)) is not None:
-                raise StudyError(f"There is a study at {hidden(_address(place))} already. Choose another place.")
-            session.add(StudyRow(id=1, about=_about_of(plan)))
-            sources = enumerate(plan.documents)
-            session.add_all(DocumentRow(id=i, name=d.id, label=d.label, text=d.text) for i, d in sources)
+                raise StudyError(f"There is already a study at {hide_password(engine.url)}. Choose another place.")
+            session.add(StudyRow(id=1, about=about))
+            documents = enumerate(plan.documents)
+            session.add_all(DocumentRow(id=i, name=d.id, label=d.label, text=d.text) for i, d in documents)
             session.flush()
             session.add_all(_row_of(item, plan) for item in (*plan.practice, *plan.checks, *plan.items, *plan.examples))
         return store
 
 
-def claim_folder(folder: Path) -> None:
-    """Make a folder for a study; refuse one that is there, also if somebody else made it just now."""
+def make_study_folder(folder: Path) -> None:
+    """Create the folder of a study; refuse one that exists, even if another process created it just now."""
     try:
         folder.mkdir(parents=True)
+    except FileExistsError as error:
+        raise StudyError(f"{folder} already exists. Choose another folder.") from error
     except OSError as error:
-        there = f"{folder} is there already. Choose another folder."
-        raise StudyError(there if isinstance(error, FileExistsError) else _no_room(folder, error)) from error
+        raise _folder_error(folder, error) from error
 
 
-def _make_room(folder: Path) -> None:
-    """Make the folder of a study, and an empty file for its database."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / FILE).touch(0o600)  # it holds the key that sessions are signed with
-    except OSError as error:
-        raise StudyError(_no_room(folder, error)) from error
-
-
-def _no_room(folder: Path, error: OSError) -> str:
-    """Say why a study cannot be written to a folder."""
-    return f"The study cannot be written to {folder} ({error.strerror}). Choose a folder that you may write to."
+def _folder_error(folder: Path, error: OSError) -> StudyError:
+    return StudyError(f"The study cannot be written to {folder} ({error.strerror}). Choose a writable folder.")
 
 
 def _about_of(plan: Plan) -> dict[str, Any]:
-    """Write down what does not change any more."""
+    """Record what does not change any more."""
     config = plan.study.config
     settings = {name: getattr(config, name) for name in ("title", "corpus", "seed", "per_item", "most", "hours")}
-    fixed = {"texts": asdict(config.texts), "question": plan.study.question, "labels": dict(plan.labels)}
+    texts = {"texts": asdict(config.texts), "question": plan.study.question, "labels": dict(plan.labels)}
     sizes = {"n_documents": len(plan.documents), "n_practice": len(plan.practice), "n_checks": len(plan.checks)}
-    return {**settings, **fixed, **sizes, "conditions": list(plan.conditions), "own_orders": True}
+    return {**settings, **texts, **sizes, "conditions": [one.name for one in plan.study.conditions], "own_orders": True}
 
 
 def _row_of(item: Item, plan: Plan) -> ItemRow:
-    """Write an item as a row."""
-    real, asked = item.kind == "real", item.asked
+    real, expected = item.kind == "real", item.expected
     return ItemRow(
         kind=item.kind,
         document=item.document if real else None,
@@ -291,8 +267,8 @@ def _row_of(item: Item, plan: Plan) -> ItemRow:
         words=list(item.rationale.words),
         query=list(item.rationale.query),
         label=item.label,
-        asked_confidence=None if asked is None else asked.confidence,
-        asked_readability=None if asked is None else asked.readability,
+        asked_confidence=None if expected is None else expected.confidence,
+        asked_readability=None if expected is None else expected.readability,
         wanted=plan.study.config.per_item if real else 0,
         taken=0,
     )

@@ -81,6 +81,7 @@ class Checkpoint:
         if optimizer is not None:
             parameters = trained_parameters(model)
             tensors |= {f"now/{name}": weight.detach().contiguous() for name, weight in parameters}
+            # By the names of weights, not by their numbers as torch has it, so that a file can be checked.
             for index, moments in optimizer.state_dict()["state"].items():
                 name = parameters[index][0]
                 tensors |= {f"optimizer/{name}/{key}": value.contiguous() for key, value in moments.items()}
@@ -173,10 +174,12 @@ def restore(path: Path | None, model: nn.Module, optimizer: Optimizer, others: I
     if path is None or not path.is_file():
         return BestState(others={name: BestState() for name in others})
     saved = Checkpoint.read(path)
+    # A finished training that kept only its best state goes on from there.
     weights, running = saved.section("now") or saved.section("best"), saved.section("moving")
     _check_same_network(path, [*trained_parameters(model), *_running_state(model)], weights | running)
     if not saved.others.keys() >= {*others}:
         raise _other_network(path)
+    # Not strict: frozen weights are not in a checkpoint, since they are those of the encoder.
     model.load_state_dict(weights, strict=False)
     for name, value in _running_state(model):
         value.copy_(running[name])

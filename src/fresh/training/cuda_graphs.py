@@ -66,6 +66,7 @@ class GraphedTrainStep(TrainStep):
         shape = (batch.n_texts, batch.width)
         self.counts[shape] += 1
         self._limit_queue()
+        # A stream for each training, so that those side by side do not wait for each other.
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             is_first = self.counts[shape] == 1  # the first step of a shape is not recorded, which also warms it up
@@ -77,6 +78,7 @@ class GraphedTrainStep(TrainStep):
                 return
             self._set_rate(rate_factor)
             graph, graph_numbers = self.graphs[shape]
+            # A graph has a fixed shape: what a smaller batch leaves free stands for no text.
             graph_numbers.fill_(-1)
             graph_numbers[: len(numbers)] = numbers
             self.generator.manual_seed(seed)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import psutil
@@ -40,7 +40,8 @@ class FeatureStore:
         self.place = place
         self.gigabytes = gigabytes
         self.folder = None if folder is None else Path(folder)
-        self._cached: dict[str, _Features] = {}
+        self._in_memory: dict[str, Tensor] = {}
+        self._in_files: dict[str, Tensor] = {}
         self._temporary: Path | None = None
 
     @classmethod
@@ -50,61 +51,56 @@ class FeatureStore:
 
     def fetch(
         self, key: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device, fill: Callable[[Tensor], None]
-    ) -> "_Features":
+    ) -> Tensor:
         """Return the rows with a key; compute and keep them if they are not there.
 
         :param shape: How many rows, and how wide they are.
         :param device: Where they are computed, and kept if there is room.
         :param fill: Writes all rows into a tensor.
         """
-        if key in self._cached:
-            return self._cached[key]
-        memory = self._find_memory(shape[0] * shape[1] * dtype.itemsize, device)
-        if memory is None or self.folder is not None:
-            rows, existed = self._open_file(key, shape, dtype, fill)
-            place = f"a file in {self.folder}" if self.folder else "a temporary file"
-            if memory is not None:
-                rows = rows.to(memory, copy=True)
-                place = _memory_name(memory) + (f", found in {self.folder}" if existed else "")
+        for cache in (self._in_memory, self._in_files):
+            if key in cache:
+                return cache[key]
+        if not self._fits(shape[0] * shape[1] * dtype.itemsize, device):
+            self._in_files[key] = self._open_file(key, shape, dtype, fill)
+            return self._in_files[key]
+        if self.folder is not None:
+            self._in_memory[key] = self._open_file(key, shape, dtype, fill).to(device, copy=True)
         else:
-            rows, place = torch.empty(shape, dtype=dtype, device=memory), _memory_name(memory)
+            rows = torch.empty(shape, dtype=dtype, device=device)
             fill(rows)
-        self._cached[key] = _Features(rows, place, is_mapped=memory is None)
-        return self._cached[key]
+            self._in_memory[key] = rows
+        return self._in_memory[key]
 
-    def _find_memory(self, n_bytes: int, device: torch.device) -> torch.device | None:
-        """Choose the GPU or the memory, or None for a file; what was cached earlier makes room."""
-        cpu = torch.device("cpu")
-        devices = [device, cpu] if device.type == "cuda" else [cpu]
-        if self.place == "memory":
-            return devices[0]
-        for candidate in devices if self.place == "auto" else []:
-            if n_bytes > self._free_bytes(candidate):
-                self._cached = {
-                    key: kept for key, kept in self._cached.items() if kept.rows.device.type != candidate.type
-                }
-            if n_bytes <= self._free_bytes(candidate):
-                return candidate
-        return None
+    def describe_place(self, key: str) -> str:
+        """Say where the rows with a key are kept."""
+        if key in self._in_files:
+            return f"a file in {self.folder}" if self.folder else "a temporary file"
+        return "GPU memory" if self._in_memory[key].is_cuda else "memory"
+
+    def _fits(self, n_bytes: int, device: torch.device) -> bool:
+        if self.place != "auto":
+            return self.place == "memory"
+        if n_bytes > self._free_bytes(device):
+            self._in_memory = {}  # what was cached earlier makes room
+        return n_bytes <= self._free_bytes(device)
 
     def _free_bytes(self, device: torch.device) -> float:
-        if self.gigabytes is None:
-            is_gpu = device.type == "cuda"
-            return _SHARE * (torch.cuda.mem_get_info(device)[0] if is_gpu else psutil.virtual_memory().available)
-        in_memory = [kept.rows for kept in self._cached.values() if not kept.is_mapped]
-        return self.gigabytes * 1e9 - sum(rows.nbytes for rows in in_memory if rows.device.type == device.type)
+        if self.gigabytes is not None:
+            return self.gigabytes * 1e9 - sum(rows.nbytes for rows in self._in_memory.values())
+        is_gpu = device.type == "cuda"
+        return _SHARE * (torch.cuda.mem_get_info(device)[0] if is_gpu else psutil.virtual_memory().available)
 
     def _open_file(
         self, key: str, shape: tuple[int, int], dtype: torch.dtype, fill: Callable[[Tensor], None]
-    ) -> tuple[Tensor, bool]:
+    ) -> Tensor:
         """Map the file with some rows into memory, and write it first if it is not there."""
         folder = self.folder or self._temporary
         if folder is None:
             folder = self._temporary = Path(tempfile.mkdtemp(prefix="fresh-"))
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         path, n_bytes = folder / f"{key}.bin", shape[0] * shape[1] * dtype.itemsize
-        existed = path.is_file() and path.stat().st_size == n_bytes
-        if not existed:
+        if not path.is_file() or path.stat().st_size != n_bytes:
             partial = path.with_suffix(f".{os.getpid()}.partial")  # several processes may share a folder
             try:
                 _reserve(partial, n_bytes)
@@ -113,21 +109,7 @@ class FeatureStore:
             finally:
                 with suppress(OSError):
                     partial.unlink(missing_ok=True)
-        return _map_rows(path, shape, dtype, shared=False), existed
-
-
-class _Features(NamedTuple):
-    """Output of frozen layers that is cached."""
-
-    rows: Tensor
-    """One row a token. Shape: (tokens of all texts, width)."""
-    place: str
-    """Where it is, in words."""
-    is_mapped: bool
-
-
-def _memory_name(device: torch.device) -> str:
-    return "GPU memory" if device.type == "cuda" else "memory"
+        return _map_rows(path, shape, dtype, shared=False)
 
 
 def _reserve(path: Path, n_bytes: int) -> None:
@@ -178,7 +160,7 @@ class CachedInputs:
         assert self.states is not None
         device = self.tokens.ids.device
         layout, places = self.tokens.layout(numbers.to(device, non_blocking=True), width, dense)
-        if self.states.device == device:
+        if self.states.device == device:  # else from a mapped file
             return layout, self.states[places].float()
         return layout, self.gather(numbers, width).pin_memory().to(device, non_blocking=True).float()
 
@@ -235,11 +217,10 @@ def cache_inputs(
 
             run_batches(table.lengths, network.device, work, network.budget_share)
 
-    shape = len(table.ids), int(split.config.hidden_size)
-    features = store.fetch(_cache_key(split, table, dtype), shape, dtype, network.device, fill)
-    same_device = features.rows.device == tokens.ids.device
-    index = None if same_device else table.to(features.rows.device, network.padding)
-    return CachedInputs(table, tokens, features.rows, features.place, index)
+    key, shape = _cache_key(split, table, dtype), (len(table.ids), int(split.config.hidden_size))
+    states = store.fetch(key, shape, dtype, network.device, fill)
+    index = None if states.device == tokens.ids.device else table.to(states.device, network.padding)
+    return CachedInputs(table, tokens, states, store.describe_place(key), index)
 
 
 def _run_frozen_layers(
@@ -255,6 +236,7 @@ def _run_frozen_layers(
 def _cache_key(split: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> str:
     """Digest all that the output depends on, so that other weights, texts or tokens never meet it."""
 
+    # Not the names of files: an encoder in a folder can change, and two corpora can share texts.
     def parts() -> Iterator[str | np.ndarray | Tensor]:
         yield f"{dtype} {split.n_lower}"
         yield split.config.to_json_string()

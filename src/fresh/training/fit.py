@@ -87,6 +87,7 @@ def _load_trained(data: TrainingPairs[Text], config: ClassifierConfig, context: 
     if not is_training_complete(path, train.epochs, train.patience):
         return None
     classifier = build(_labels(data), config)
+    # Scorers read training texts from the cache of the frozen layers, which a loaded network does not have.
     if classifier.split is not None and classifier.split.n_lower > 0:
         return None
     load_finished(path, classifier, train.epochs, train.patience)
@@ -103,6 +104,7 @@ def prepare(
     targets = torch.tensor([classifier.labels.index(label) for _, label in data.train], device=classifier.device)
 
     def losses(batch: TextNumbers, output: Output) -> Tensor:
+        # In 32 bits also where the network computes in 16: answers that are nearly alike must not tie.
         return functional.cross_entropy(output.logits.float(), targets[batch.numbers], reduction="none")
 
     job = TrainingJob(
@@ -143,6 +145,7 @@ def make_loss(
 
     :param losses: Gets the numbers of the texts, and the output of the network for them.
     """
+    # Looked up once: a step without a cache then runs no line of it.
     read, device, bf16 = inputs.read, network.device, uses_bf16(config, network.device)
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:

@@ -168,10 +168,12 @@ def _train(job: TrainingJob, advance: Advance, stop: threading.Event) -> tuple[f
                     best.others[name].add(measure(), model)
             writer.add(model, step.optimizer, best, done=best.is_finished(config.epochs, config.patience))
             advance(0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}")
+    # A state of its own for each other measure, as if training had gone by it: see `other_measures`.
     if path is not None:
         for name, other in best.others.items():
             Checkpoint.of(model, other).write(path.parent / name / path.name)
     model.load_state_dict(best.weights, strict=False)
+    model.eval()
     return tuple(best.scores)
 
 
@@ -180,8 +182,10 @@ def train_epoch(
 ) -> int | None:
     """Make a step for each batch, and return the first one whose gradients were not finite, if any."""
     batches = job.batches(epoch)
+    # A seed for each step, so that a resumed run, and one beside others on a GPU, samples the same numbers.
     seeds = np.random.SeedSequence((job.config.seed, epoch)).generate_state(len(batches), np.uint64) >> 1
     factors = job.config.rate_factors(epoch, len(batches))
+    # All numbers go to the device at once: a transfer for each step would wait for the step before it.
     numbers = torch.from_numpy(np.concatenate([batch.numbers for batch in batches])).to(job.device)
     chunks = torch.split(numbers, [len(batch.numbers) for batch in batches])
     step.start_epoch()

@@ -78,6 +78,7 @@ class Bf16Weights:
             if self.trained:
                 exact, copies = zip(*self.trained, strict=True)
                 torch._foreach_copy_(copies, exact)  # one kernel for all
+        # Straight into `_parameters`: setting attributes would run each module's checks in every step.
         for parameters, name, weight in self.slots:
             parameters[name] = self.copies[weight]
         try:
@@ -120,11 +121,13 @@ class TrainStep:
         self.weights = [weight for _, weight in trained_parameters(model)]
         self.device = self.weights[0].device
         self.n_parts = 1
+        # Counted on the device: asking a GPU for a number after each step would wait for the step.
         self.n_steps = torch.zeros((), dtype=torch.int64, device=self.device)
         self.diverged = torch.zeros((), dtype=torch.int64, device=self.device)
-        """The first step of this epoch with gradients that are not finite, or 0; on the GPU, so that no step waits."""
+        """The first step of this epoch with gradients that are not finite, or 0."""
         on_gpu = self.device.type == "cuda"
         has_schedule = config.schedule != "constant"
+        # Fused: one kernel updates all weights.
         self.optimizer = torch.optim.AdamW(
             self.weights,
             # A tensor, whose value a recorded step reads anew.
@@ -170,6 +173,7 @@ class TrainStep:
         except RuntimeError as error:
             if self.n_parts >= len(numbers) or not gpu.is_out_of_memory(error):
                 raise
+            # Some parts may have added their gradients already: the step starts over.
             self._discard()
             return False
         return True
@@ -193,6 +197,7 @@ class TrainStep:
     def _update_weights(self) -> None:
         """Clip the gradients and update the weights."""
         if self.group.size > 1:
+            # All processes must send the same tensors, also one whose texts did not reach some weight.
             for weight in self.weights:
                 weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
             self.group.all_reduce([weight.grad for weight in self.weights if weight.grad is not None])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fresh.document import Document
 from fresh.highlight import HTML_CONTROL_PICTURES
+from fresh.metrics.bootstrap import Estimate, Interval, LengthScore
 from fresh.metrics.classification import Bin, ClassScore
-from fresh.metrics.estimate import Estimate, Interval, LengthScore
 from fresh.reporting.html import DocumentView, View, render
 from fresh.reporting.html.render import SCRIPTS, STYLES, _read, pack
 from fresh.reporting.report import Figures

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from fresh.metrics.estimate import Estimate
+from fresh.metrics.bootstrap import Estimate
 from fresh.reporting.html import DocumentView, View
 from pages import document_view, small_view
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fresh.metrics.bootstrap import Estimate, LengthScore
 from fresh.metrics.classification import Bin
-from fresh.metrics.estimate import Estimate, LengthScore
 
 TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
 MAX_TICKS = 6

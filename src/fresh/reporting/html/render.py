@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fresh.highlight import HTML_CONTROL_PICTURES
-from fresh.metrics.estimate import Estimate
+from fresh.metrics.bootstrap import Estimate
 from fresh.reporting.html.charts import calibration_chart, length_chart, whisker_axis
 from fresh.reporting.html.view import AGREEMENT_COLUMNS, DocumentView, View
 from fresh.text import Spans, to_utf16

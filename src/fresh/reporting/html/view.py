@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from fresh.document import Example, Explanation
+from fresh.metrics.bootstrap import Estimate
 from fresh.metrics.classification import ClassScore
-from fresh.metrics.estimate import Estimate
 from fresh.reporting.report import Figures, Verdict
 from fresh.text import Spans
 

@@ -1,8 +1,8 @@
-"""Alembic reads this file to bring a database up to date, over the connection that it is handed."""
+"""Alembic runs this file to migrate a database, over the connection that `store` passes in."""
 
 from alembic import context
 
-from fresh.study.schema import Table
+from fresh.study.schema import Base
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=Table.metadata)
+context.configure(connection=context.config.attributes["connection"], target_metadata=Base.metadata)
 context.run_migrations()

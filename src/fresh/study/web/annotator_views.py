@@ -1,4 +1,4 @@
-"""The pages of those who answer: consent, instructions, practice, one text a page, thanks."""
+"""The pages of annotators: consent, instructions, practice, one text a page, thanks."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -6,114 +6,105 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fresh.study.annotators import consent, leave, look_up, release_stale
-from fresh.study.answer import CONFIDENCE, READABILITY, Answer, EndedError, NotGivenError
-from fresh.study.given import examples_of, feedback, items_of
-from fresh.study.service import NOT_HERE, Saved, Task, may_get_more, next_task, progress, save
-from fresh.study.web.auth import Field, Login
-from fresh.study.web.sessions import Session
-from fresh.study.web.site import Site, go, wants_page
+from fresh.errors import InactiveAnnotatorError, NotAssignedError
+from fresh.study import service
+from fresh.study.annotators import get_annotator, leave, record_consent, release_expired
+from fresh.study.answers import SCALES, Answer
+from fresh.study.web.auth import Session
+from fresh.study.web.site import Field, Login, Site, redirect, wants_page
 from fresh.web.errors import Problem
 
 ROLE: Final = "annotator"
-AGAIN = "You had answered that text already: your first answer stands."
-NOT_YOURS = "This text was not given to you. Go on with the one that is shown."
+ANSWERED = "You have already answered that text: your first answer stands."
+NOT_YOURS = "This text is not assigned to you. Continue with the one that is shown."
 MISSING = {
     "label": "Choose a label.",
-    "confidence": "Say how confident you are.",
-    "readability": "Say how easy the words are to read.",
+    "confidence": "Choose how confident you are.",
+    "readability": "Choose how easy the words are to read and understand.",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Annotating:
-    """What annotators can ask for."""
+class AnnotatorViews:
+    """The requests of annotators."""
 
     site: Site
 
     @property
-    def door(self) -> Login:
-        """Where they come in."""
+    def login(self) -> Login:
+        """Return their sign-in."""
         return Login(self.site, ROLE)
 
     def start(self, request: Request) -> Response:
-        """Show whatever comes next for somebody."""
-        session = self.site.visits.find(request, ROLE)
-        if session is None:
-            return self.door.show(request)
-        person = look_up(self.site.store, session.who)
-        if person is None:
-            return self.door.show(request)
+        """Show what comes next."""
+        session = self.site.sessions.find(request, ROLE)
+        person = None if session is None else get_annotator(self.site.store, session.who)
+        if session is None or person is None:
+            return self.login.show(request)
         if person.state != "active":
-            raise EndedError(NOT_HERE[person.state])
+            raise InactiveAnnotatorError(service.INACTIVE[person.state])
         if not person.consented:
-            return self.shown(request, session, "consent.html")
-        done = progress(self.site.store, session.who)
-        if done.n_practised or done.n_answered:
-            return go("/item")
-        return self.shown(request, session, "instructions.html", examples=examples_of(self.site.store), done=done)
+            return self._page(request, session, "consent.html")
+        progress = service.get_progress(self.site.store, session.who)
+        if progress.n_practised or progress.n_answered:
+            return redirect("/item")
+        examples = service.list_examples(self.site.store)
+        return self._page(request, session, "instructions.html", examples=examples, progress=progress)
 
-    def shown(self, request: Request, session: Session, name: str, status: int = 200, **values: Any) -> Response:
-        """Show a page to somebody who is signed in."""
-        scales = {"confidence": CONFIDENCE, "readability": READABILITY}
-        response = self.site.page(name, session, status, labels=self.site.store.labels, scales=scales, **values)
-        self.site.visits.renew(request, response, session)
+    def _page(self, request: Request, session: Session, name: str, status: int = 200, **values: Any) -> Response:
+        response = self.site.page(name, session, status, labels=self.site.store.labels, scales=SCALES, **values)
+        self.site.sessions.renew(request, response, session)
         return response
 
     def consent(self, request: Request, form: Field = "") -> Response:
-        """Take note that somebody agrees."""
-        session = self.site.visits.posted(request, ROLE, form)
-        consent(self.site.store, session.who)
-        return go("/")
+        """Record consent."""
+        session = self.site.sessions.require_form(request, ROLE, form)
+        record_consent(self.site.store, session.who)
+        return redirect("/")
 
     def item(self, request: Request, again: str = "") -> Response:
-        """Show the text that somebody is to answer, or thank them."""
-        session = self.site.visits.need(request, ROLE)
-        person = look_up(self.site.store, session.who)
+        """Show the text to answer, or say that there is none."""
+        session = self.site.sessions.require(request, ROLE)
+        person = get_annotator(self.site.store, session.who)
         if person is None or not person.consented:
-            return go("/")
-        task = self.next_task(session.who)
+            return redirect("/")
+        task = service.next_item(self.site.store, session.who)
+        if task is None and release_expired(self.site.store):
+            task = service.next_item(self.site.store, session.who)
         if task is None:
-            page = "later.html" if may_get_more(self.site.store, session.who) else "thanks.html"
-            return self.shown(request, session, page, done=progress(self.site.store, session.who))
-        return self.item_page(request, session, task, told=(AGAIN,) if again else ())
+            page = "later.html" if service.may_get_more(self.site.store, session.who) else "thanks.html"
+            return self._page(request, session, page, progress=service.get_progress(self.site.store, session.who))
+        return self._item_page(request, session, task, messages=(ANSWERED,) if again else ())
 
-    def next_task(self, annotator: int) -> Task | None:
-        """Give somebody a text; one that others let lie, if nothing else is left."""
-        task = next_task(self.site.store, annotator)
-        if task is None and release_stale(self.site.store):
-            task = next_task(self.site.store, annotator)
-        return task
-
-    def item_page(
+    def _item_page(
         self,
         request: Request,
         session: Session,
-        task: Task,
-        told: tuple[str, ...] = (),
-        given: dict[str, str] | None = None,
+        task: service.Task,
+        messages: tuple[str, ...] = (),
+        chosen: dict[str, str] | None = None,
     ) -> Response:
-        """Show a text; nothing on the page tells its kind, unless it is for practice."""
-        return self.shown(
+        # Nothing on the page may reveal the kind of the item, except that it is for practice.
+        return self._page(
             request,
             session,
             "item.html",
-            422 if given else 200,
-            ticket=self.site.visits.signer.ticket(session.who, task.item),
+            422 if chosen else 200,
+            ticket=self.site.sessions.signer.ticket(session.who, task.item),
             rationale=task.rationale,
             practice=task.kind == "practice",
-            done=progress(self.site.store, session.who),
-            told=told,
-            given=given or {},
+            progress=service.get_progress(self.site.store, session.who),
+            messages=messages,
+            chosen=chosen or {},
         )
 
-    def find(self, annotator: int, ticket: str) -> int:
-        """Find the item that a ticket names."""
-        sign = self.site.visits.signer.ticket
-        found = next((item for item in items_of(self.site.store, annotator) if sign(annotator, item) == ticket), None)
-        if found is None:
-            raise NotGivenError(NOT_YOURS)
-        return found
+    def _find_item(self, annotator: int, ticket: str) -> int:
+        name = self.site.sessions.signer.ticket
+        items = service.list_items(self.site.store, annotator)
+        item = next((item for item in items if name(annotator, item) == ticket), None)
+        if item is None:
+            raise NotAssignedError(NOT_YOURS)
+        return item
 
     def answer(
         self,
@@ -125,71 +116,66 @@ class Annotating:
         readability: Field = "",
         milliseconds: Field = "",
     ) -> Response:
-        """Save an answer, and go on."""
-        session = self.site.visits.posted(request, ROLE, form)
-        item = self.find(session.who, ticket)
-        given = {"label": label, "confidence": confidence, "readability": readability}
+        """Save an answer, and go to the next text."""
+        session = self.site.sessions.require_form(request, ROLE, form)
+        item = self._find_item(session.who, ticket)
+        chosen = {"label": label, "confidence": confidence, "readability": readability}
         try:
-            answer = _read_answer(given, milliseconds)
+            answer = _parse_answer(chosen, milliseconds)
         except ValueError as error:
-            return self.refuse(request, session, item, str(error), given)
-        saved = self.save(session.who, item, answer)
+            task = service.next_item(self.site.store, session.who) if wants_page(request) else None
+            if task is None or task.item != item:
+                raise Problem(422, str(error).replace("\n", " ")) from error
+            return self._item_page(request, session, task, tuple(str(error).splitlines()), chosen)
+        saved = self._save(session.who, item, answer)
         if saved.label is not None:
-            return go(f"/practice/{ticket}")
-        return go("/item?again=1" if saved.repeated else "/item")
+            return redirect(f"/practice/{ticket}")
+        return redirect("/item?again=1" if saved.repeated else "/item")
 
-    def save(self, annotator: int, item: int, answer: Answer) -> Saved:
-        """Save an answer, or say why not without the number of the item, which would tell its condition."""
+    def _save(self, annotator: int, item: int, answer: Answer) -> service.SavedAnswer:
         try:
-            return save(self.site.store, annotator, item, answer)
-        except NotGivenError as error:
-            raise NotGivenError(str(error).replace(f"Item {item}", "This text")) from error
-
-    def refuse(self, request: Request, session: Session, item: int, told: str, given: dict[str, str]) -> Response:
-        """Show a text again whose answer cannot be saved, with what was chosen."""
-        task = next_task(self.site.store, session.who) if wants_page(request) else None
-        if task is None or task.item != item:
-            raise Problem(422, told.replace("\n", " "))
-        return self.item_page(request, session, task, tuple(told.splitlines()), given)
+            return service.save_answer(self.site.store, annotator, item, answer)
+        except NotAssignedError as error:  # the number of an item would reveal its condition
+            raise NotAssignedError(str(error).replace(f"Item {item}", "This text")) from error
 
     def practice(self, request: Request, ticket: str) -> Response:
-        """Tell the right label of a text that was for practice."""
-        session = self.site.visits.need(request, ROLE)
-        solved = feedback(self.site.store, session.who, self.find(session.who, ticket))
-        return self.shown(request, session, "feedback.html", solved=solved, done=progress(self.site.store, session.who))
+        """Show the right label of a practice text."""
+        session = self.site.sessions.require(request, ROLE)
+        solved = service.get_feedback(self.site.store, session.who, self._find_item(session.who, ticket))
+        progress = service.get_progress(self.site.store, session.who)
+        return self._page(request, session, "feedback.html", solved=solved, progress=progress)
 
-    def ask_to_leave(self, request: Request) -> Response:
-        """Ask whether somebody really wants to leave; whoever has not agreed has nothing to leave."""
-        session = self.site.visits.need(request, ROLE)
-        person = look_up(self.site.store, session.who)
-        here = person is None or person.consented
-        return self.shown(request, session, "leave.html" if here else "declined.html")
+    def confirm_leave(self, request: Request) -> Response:
+        """Ask whether somebody wants to leave, or say that they do not take part."""
+        session = self.site.sessions.require(request, ROLE)
+        person = get_annotator(self.site.store, session.who)
+        consented = person is None or person.consented
+        return self._page(request, session, "leave.html" if consented else "declined.html")
 
     def leave(self, request: Request, form: Field = "") -> Response:
-        """Let somebody leave the study for good."""
-        session = self.site.visits.posted(request, ROLE, form)
+        """Let somebody leave the study permanently."""
+        session = self.site.sessions.require_form(request, ROLE, form)
         leave(self.site.store, session.who)
-        response = go("/left")
-        self.site.visits.end(response, session)
+        response = redirect("/left")
+        self.site.sessions.end(response, session)
         return response
 
     def left(self, request: Request) -> Response:
-        """Thank whoever has left; whoever is still here goes on."""
-        if self.site.visits.find(request, ROLE) is not None:
-            return go("/")
-        return self.site.page("left.html", self.site.visits.visitor(request))
+        """Thank somebody who has left."""
+        if self.site.sessions.find(request, ROLE) is not None:
+            return redirect("/")
+        return self.site.page("left.html", self.site.sessions.visitor(request))
 
 
-def _read_answer(given: dict[str, str], milliseconds: str) -> Answer:
-    """Read what a form holds, or say all that is missing or wrong; without scripts there is no time."""
-    missing = [told for name, told in MISSING.items() if not given[name]]
+def _parse_answer(chosen: dict[str, str], milliseconds: str) -> Answer:
+    missing = [message for name, message in MISSING.items() if not chosen[name]]
     if missing:
         raise ValueError("\n".join(missing))
-    return Answer(
-        given["label"], _whole(given["confidence"]), _whole(given["readability"]), _whole(milliseconds or "0")
-    )
+    confidence, readability = (_parse_number(chosen[name]) for name in SCALES)
+    time = _parse_number(milliseconds or "0")  # without scripts, the page sends none
+    return Answer(chosen["label"], confidence, readability, time)
 
 
-def _whole(text: str) -> Any:
-    """Read a whole number; what is none is left for the answer itself to refuse."""
+def _parse_number(text: str) -> Any:
+    """Parse a whole number; anything else is left for `Answer` to refuse."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text

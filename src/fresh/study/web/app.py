@@ -1,4 +1,4 @@
-"""A study in the browser."""
+"""The app that serves a study."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,41 +16,38 @@ from starlette.responses import JSONResponse, Response
 import fresh
 from fresh.config import check_min, raise_all
 from fresh.errors import StudyError
-from fresh.study.annotators import release_stale
-from fresh.study.keys import signing_key
+from fresh.study.annotators import release_expired, signing_key
 from fresh.study.schema import StudyRow
 from fresh.study.store import Store
-from fresh.study.web.admin_views import Admin
-from fresh.study.web.annotator_views import Annotating
-from fresh.study.web.sessions import Signer
+from fresh.study.web.admin_views import AdminViews
+from fresh.study.web.annotator_views import AnnotatorViews
+from fresh.study.web.auth import Sessions, Signer
 from fresh.study.web.site import Site, make_assets, make_templates
-from fresh.study.web.visits import Sessions
 from fresh.web.metrics import ServerMetrics
 from fresh.web.security import SecurityConfig, allowed_hosts, check_host, check_proxy
 from fresh.web.server import make_app
 
-MOST_BYTES = 16 * 1024
-"""Size of a form, at most: all of them are small."""
-PROBE = 32 * 1024
-"""Bytes that /health writes; random ones, since PostgreSQL compresses others."""
-EVERY = 60.0
-"""Seconds after which it is looked for texts that lie too long."""
+MAX_BYTES = 16 * 1024
+"""Maximum size of a form: all of them are small."""
+PROBE_BYTES = 32 * 1024
+RELEASE_SECONDS = 60.0
+"""How often expired items are released."""
 
 
 @dataclass(frozen=True, slots=True)
 class StudyServeConfig:
-    """How a study is reached."""
+    """Settings of a study server."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""
     allow_hosts: frozenset[str] = frozenset()
-    """Further names under which it is reached, such as that of a reverse proxy."""
+    """Further host names under which it can be reached, such as that of a reverse proxy."""
     https: bool = False
     """Whether it is reached over https only."""
     session_hours: float = 12.0
-    """How long a session lasts in which nothing happens."""
+    """How long a session lasts without a request."""
     trusted_proxies: frozenset[str] = frozenset()
-    """Proxies, by address or network, whose X-Forwarded-For and X-Forwarded-Proto are believed."""
+    """Proxies, by address or network, whose X-Forwarded-For and X-Forwarded-Proto headers are used."""
 
     def __post_init__(self) -> None:
         raise_all(
@@ -61,11 +58,11 @@ class StudyServeConfig:
 
 
 def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
-    """Make the app; it closes the study when it ends."""
+    """Create the app that serves a study; it closes the store at the end."""
     config = config or StudyServeConfig()
     assets = make_assets()
-    signer = Signer(signing_key(store), config.session_hours)
-    site = Site(store, Sessions(store, signer, config.https), make_templates(assets))
+    sessions = Sessions(store, Signer(signing_key(store), config.session_hours), config.https)
+    site = Site(store, sessions, make_templates(assets))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -76,68 +73,69 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
             await task
         store.close()
 
-    def read_only(request: Request, error: Exception) -> Response:
-        # By name, since psycopg may not be installed; any other internal error is a bug, not a database that is away.
+    def internal_error(request: Request, error: Exception) -> Response:
+        # By name, since psycopg may not be installed; any other internal error is a bug, not a read-only database.
         if isinstance(error, InternalError) and type(error.orig).__name__ == "ReadOnlySqlTransaction":
-            return site.away(request, error)
+            return site.database_error(request, error)
         raise error
 
-    rules = SecurityConfig(allowed_hosts(config.host, config.allow_hosts), max_body_bytes=MOST_BYTES)
-    given = {"lifespan": lifespan, "openapi_url": None}
-    app = make_app("fresh study", fresh.__version__, rules, assets, ServerMetrics(), site.teller(), **given)
-    app.add_exception_handler(StudyError, site.refused)
-    app.add_exception_handler(OperationalError, site.away)
-    app.add_exception_handler(InternalError, read_only)
+    security = SecurityConfig(allowed_hosts(config.host, config.allow_hosts), max_body_bytes=MAX_BYTES)
+    options = {"lifespan": lifespan, "openapi_url": None}
+    app = make_app(
+        "fresh study", fresh.__version__, security, assets, ServerMetrics(), site.error_reporter(), **options
+    )
+    app.add_exception_handler(StudyError, site.study_error)
+    app.add_exception_handler(OperationalError, site.database_error)
+    app.add_exception_handler(InternalError, internal_error)
     _add_routes(app, site)
     return app
 
 
 async def _release_regularly(store: Store) -> None:
-    """Give to others what lies too long, for as long as the server runs."""
     while True:
-        with suppress(SQLAlchemyError):  # a database that is away for a while must not end this for good
-            await run_in_threadpool(release_stale, store)
-        await asyncio.sleep(EVERY)
+        with suppress(SQLAlchemyError):  # a database that is down for a while must not end this for good
+            await run_in_threadpool(release_expired, store)
+        await asyncio.sleep(RELEASE_SECONDS)
 
 
 def _add_routes(app: FastAPI, site: Site) -> None:
-    """Say what answers where."""
-    people, admin = Annotating(site), Admin(site)
-    shown: dict[str, Callable[..., Response]] = {
+    people, admin = AnnotatorViews(site), AdminViews(site)
+    pages: dict[str, Callable[..., Response]] = {
         "/": people.start,
         "/item": people.item,
         "/practice/{ticket}": people.practice,
-        "/leave": people.ask_to_leave,
+        "/leave": people.confirm_leave,
         "/left": people.left,
         "/admin": admin.start,
-        "/admin/person/{annotator}/{action}": admin.ask,
+        "/admin/person/{annotator}/{action}": admin.confirm,
         "/admin/results": admin.results,
-        "/admin/export/{form}": admin.export,
+        "/admin/export/{format}": admin.export,
     }
-    posted: dict[str, Callable[..., Response | Awaitable[Response]]] = {
-        "/sign-in": people.door.sign_in,
-        "/sign-out": people.door.sign_out,
+    forms: dict[str, Callable[..., Response | Awaitable[Response]]] = {
+        "/sign-in": people.login.sign_in,
+        "/sign-out": people.login.sign_out,
         "/consent": people.consent,
         "/answer": people.answer,
         "/leave": people.leave,
-        "/admin/sign-in": admin.door.sign_in,
-        "/admin/sign-out": admin.door.sign_out,
+        "/admin/sign-in": admin.login.sign_in,
+        "/admin/sign-out": admin.login.sign_out,
         "/admin/pause": admin.pause,
-        "/admin/person": admin.person,
+        "/admin/person": admin.change,
         "/admin/codes": admin.codes,
     }
-    for method, routes in (("GET", shown), ("POST", posted)):
-        for path, answer in routes.items():
-            app.add_api_route(path, answer, methods=[method], response_class=Response, response_model=None)
+    for method, routes in (("GET", pages), ("POST", forms)):
+        for path, endpoint in routes.items():
+            app.add_api_route(path, endpoint, methods=[method], response_class=Response, response_model=None)
 
     @app.get("/health")
     def health() -> Response:
-        """Say whether answers can be stored: write more than an answer takes, and delete it again."""
+        """Check whether answers can be saved, by writing more than an answer takes and deleting it."""
         try:
-            with site.store.writing() as session:
-                # Nobody else sees the row, but its pages are written: 41,200 bytes of SQLite's log; an answer takes
-                # 12,360. An update that changes nothing writes 0 bytes, and succeeds on a full disk.
-                session.execute(insert(StudyRow).values(id=0, about={"probe": token_hex(PROBE // 2)}))
+            with site.store.write_session() as session:
+                # Nobody else sees the row, but its pages are written: 41,200 bytes of SQLite's log, while an answer
+                # takes 12,360. An update that changes nothing writes 0 bytes, and succeeds on a full disk. The bytes
+                # are random since PostgreSQL compresses others.
+                session.execute(insert(StudyRow).values(id=0, about={"probe": token_hex(PROBE_BYTES // 2)}))
                 session.execute(delete(StudyRow).where(StudyRow.id == 0))
         except SQLAlchemyError:
             return JSONResponse({"status": "broken", "database": "cannot be written to"}, 503)

@@ -1,82 +1,269 @@
-"""Signing in and out, for annotators with their codes and for whoever runs the study."""
+"""Signed sessions in cookies, form tokens, and a limit on wrong sign-in codes."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
 
-from fastapi import Form
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fresh.study.annotators import sign_in
-from fresh.study.keys import is_admin
-from fresh.study.web.rate_limit import RateLimiter
-from fresh.study.web.site import Site, address_of, go, wants_page
+from fresh.study.annotators import admin_session_version, end_admin_sessions, end_sessions, session_version
+from fresh.study.store import Store, now_ms
 from fresh.web.errors import Problem
 
-Field = Annotated[str, Form()]
-WRONG = {
-    "annotator": "This code is not known here. Write it just as you were given it.",
-    "admin": "This is not the secret of the admin page. It was shown, or written to a file, when the study was served "
-    "for the first time.",
-}
-START = {"annotator": "/", "admin": "/admin"}
+Role = Literal["visitor", "annotator", "admin"]
+HOUR = 3_600_000
+RENEW_AFTER = HOUR // 12
+LINGER = 30 * 24 * HOUR
+"""Browsers keep a session this much longer, so that a page can say that it has ended."""
+TOKEN = re.compile(
+    r"(?P<payload>(?P<role>[a-z]+)\.(?P<who>[0-9]{1,9})\.(?P<at>[0-9]{1,15})\.(?P<nonce>[0-9a-f]+))\.(?P<signature>[0-9a-f]{64})"
+)
+NOT_SIGNED_IN = "You are not signed in. Sign in first."
+SESSION_ENDED = (
+    "Your session ended after {hours:g} hours without activity. Sign in again to continue where you stopped."
+)
+NOT_SAVED = " What you just sent was not saved."
+FOREIGN_FORM = (
+    "This form belongs to another visit, or your browser does not keep cookies. Reload the page and try again."
+)
+MAX_ADDRESSES = 10_000
+MAX_CHECKS = 4
+"""Codes from one slowed address that are checked, or wait after a wrong code, at the same time."""
+TOO_MANY = (
+    f"Many wrong codes came from your network, so only {MAX_CHECKS} are checked at a time. Try again in a few seconds."
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
-    """Where annotators come in, or whoever runs the study."""
+class Session:
+    """Somebody who has signed in, or may."""
 
-    site: Site
-    role: Literal["annotator", "admin"]
+    role: Role
+    who: int
+    """Number of an annotator; 0 for others."""
+    at: int
+    """Time of their last request, in milliseconds since 1970."""
+    nonce: str
+    """Drawn when the session began."""
+    version: str = field(default="", compare=False)
+    """The version of the code when it was read: a session that ends meanwhile is not renewed with a newer one."""
 
-    @property
-    def tries(self) -> RateLimiter:
-        """What checks codes here."""
-        return self.site.tries if self.role == "annotator" else self.site.admin_tries
 
-    def show(self, request: Request, status: int = 200, told: str = "") -> Response:
-        """Show the page to sign in."""
-        visits = self.site.visits
-        visitor = visits.visitor(request)
-        told = told or (visits.over if visits.has_ended(request, self.role) else "")
-        response = self.site.page("sign_in.html", visitor, status, role=self.role, told=told)
-        visits.keep(request, response, visitor)
-        return response
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Signs sessions, forms and item names; all servers of a study share the key."""
 
-    async def sign_in(self, request: Request, form: Field = "", code: Field = "") -> Response:
-        """Let somebody in who has a code."""
-        await run_in_threadpool(self.check_form, request, form)
-        who = await self.tries.check(address_of(request), lambda: self.find(code))
-        return await run_in_threadpool(self.respond, request, who)
+    # Not itsdangerous: its tokens are no shorter to make, and its base64 lets some changed tokens pass.
+    key: bytes
+    hours: float = 12.0
+    """How long a session lasts without a request."""
 
-    def check_form(self, request: Request, form: str) -> None:
-        """Refuse a form that was not shown to this visitor."""
-        visits = self.site.visits
-        visits.check(visits.find(request, "visitor"), form)
+    def start(self, role: Role, at: int, who: int = 0) -> Session:
+        """Start a session."""
+        return Session(role, who, at, secrets.token_hex(16))
 
-    def respond(self, request: Request, who: int | None) -> Response:
-        """Begin a session, or refuse a wrong code."""
+    def write(self, session: Session, version: str = "") -> str:
+        """Write a session as a token that is valid for one version of the code."""
+        payload = f"{session.role}.{session.who}.{session.at}.{session.nonce}"
+        return f"{payload}.{self.sign('session', payload, version)}"
+
+    def read(self, token: str, role: Role, version_of: Callable[[int], str] = lambda _who: "") -> Session | None:
+        """Read the token of a session; None if it has another role or a wrong signature."""
+        match = TOKEN.fullmatch(token)
+        if match is None or match["role"] != role:
+            return None
+        version = version_of(int(match["who"]))
+        if not is_equal(match["signature"], self.sign("session", match["payload"], version)):
+            return None
+        return Session(role, int(match["who"]), int(match["at"]), match["nonce"], version)
+
+    def has_ended(self, session: Session, at: int) -> bool:
+        """Check whether a session was inactive for too long."""
+        return at - session.at > self.hours * HOUR
+
+    def form_token(self, session: Session) -> str:
+        """Make the token that a form must contain to belong to this session."""
+        return self.sign("form", session.role, session.nonce)
+
+    def ticket(self, annotator: int, item: int) -> str:
+        """Name an item for one annotator, without revealing its kind or condition."""
+        return self.sign("item", str(annotator), str(item))[:32]
+
+    def sign(self, *parts: str) -> str:
+        """Sign some texts."""
+        return hmac.new(self.key, "\0".join(parts).encode(), hashlib.sha256).hexdigest()
+
+
+def is_equal(one: str, other: str) -> bool:
+    """Compare two texts in constant time."""
+    return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The sessions of a study, in one cookie a role."""
+
+    # Not Starlette's SessionMiddleware: its cookies cannot be ended on the server.
+    store: Store
+    signer: Signer
+    https: bool = False
+    """Send cookies over https only, even if the proxy does not say that it uses https."""
+    clock: Callable[[], int] = now_ms
+
+    def cookie_name(self, role: Role) -> str:
+        """Return the name of the cookie of a role; two studies on one host have different names."""
+        return f"study_{self.signer.sign('name')[:8]}_{role}"
+
+    def version(self, role: Role, who: int) -> str:
+        """Return what changes when the sessions of somebody end: by a new code or secret, or by signing out."""
+        if role == "visitor":
+            return ""
+        return admin_session_version(self.store) if role == "admin" else session_version(self.store, who)
+
+    def _read(self, request: Request, role: Role) -> Session | None:
+        token = request.cookies.get(self.cookie_name(role))
+        return None if token is None else self.signer.read(token, role, partial(self.version, role))
+
+    def find(self, request: Request, role: Role) -> Session | None:
+        """Find a session that has not ended."""
+        session = self._read(request, role)
+        return None if session is None or self.signer.has_ended(session, self.clock()) else session
+
+    def ended_message(self, request: Request, role: Role) -> str:
+        """Explain that a session has ended; empty if there was none, or it has not."""
+        session = self._read(request, role)
+        ended = session is not None and self.signer.has_ended(session, self.clock())
+        return SESSION_ENDED.format(hours=self.signer.hours) if ended else ""
+
+    def require(self, request: Request, role: Role) -> Session:
+        """Find a session, or refuse the request."""
+        session = self.find(request, role)
+        if session is None:
+            message = self.ended_message(request, role) or NOT_SIGNED_IN
+            raise Problem(401, message + (NOT_SAVED if request.method == "POST" else ""))
+        return session
+
+    def visitor(self, request: Request) -> Session:
+        """Find or start the session of somebody who has not signed in."""
+        return self.find(request, "visitor") or self.signer.start("visitor", self.clock())
+
+    def check_form(self, session: Session | None, token: str) -> None:
+        """Refuse a form that was not shown in this session."""
+        if session is None or not is_equal(token, self.signer.form_token(session)):
+            raise Problem(403, FOREIGN_FORM)
+
+    def require_form(self, request: Request, role: Role, token: str) -> Session:
+        """Find the session of a form, or refuse the form."""
+        session = self.require(request, role)
+        self.check_form(session, token)
+        return session
+
+    def set_cookie(self, request: Request, response: Response, session: Session) -> None:
+        """Store a session in a cookie that scripts cannot read and other sites cannot send."""
+        response.set_cookie(
+            self.cookie_name(session.role),
+            self.signer.write(session, session.version or self.version(session.role, session.who)),
+            max_age=int(self.signer.hours * HOUR + LINGER) // 1000,
+            httponly=True,
+            samesite="strict",
+            secure=self.https or request.url.scheme == "https",
+        )
+
+    def renew(self, request: Request, response: Response, session: Session) -> None:
+        """Extend a session."""
+        at = self.clock()
+        if at - session.at > RENEW_AFTER:
+            self.set_cookie(request, response, replace(session, at=at))
+
+    def end(self, response: Response, session: Session) -> None:
+        """End a session and all others of the same code or secret: a copied cookie is useless afterwards."""
+        if session.role == "admin":
+            end_admin_sessions(self.store)
+        else:
+            end_sessions(self.store, session.who)
+        self.delete_cookie(response, session.role)
+
+    def delete_cookie(self, response: Response, role: Role) -> None:
+        """Delete the cookie of a role."""
+        response.delete_cookie(self.cookie_name(role), httponly=True, samesite="strict")
+
+
+class RateLimiter:
+    """Checks codes; after many wrong ones from an address, limits how fast codes from there are checked."""
+
+    # A slowed address gets 4 guesses a second: MAX_CHECKS at a time, each with a pause of a second. The limit is per
+    # address, so that no address can block another; right codes stay valid, since a school or a proxy is one address.
+    # Not slowapi or limits: they would refuse right codes too. The length of codes (31^12, 8e17 secrets) makes guessing
+    # infeasible; the pause is for admin secrets that somebody made up.
+
+    def __init__(
+        self, most: int = 20, seconds: float = 600, pause: float = 1, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.most = most
+        self.seconds = seconds
+        self.pause = pause
+        self.clock = clock
+        self.failures: dict[str, deque[float]] = {}
+        self.n_checks: dict[str, int] = {}
+        """Checks that are under way, by slowed address."""
+        self._lock = threading.Lock()
+
+    async def check(self, address: str, find: Callable[[], int | None]) -> int | None:
+        """Find whose code it is, in a thread; `find` returns None for a wrong code."""
+        network = _network_of(address)
+        if not self.is_slowed(network):
+            return self._record(network, await run_in_threadpool(find))
+        with self._lock:
+            n_checks = self.n_checks.get(network, 0)
+            if n_checks >= MAX_CHECKS:
+                raise Problem(429, TOO_MANY, {"Retry-After": "5"})
+            self.n_checks[network] = n_checks + 1
+        try:
+            who = self._record(network, await run_in_threadpool(find))
+            if who is None:
+                await asyncio.sleep(self.pause)
+            return who
+        finally:
+            with self._lock:
+                self.n_checks[network] -= 1
+                if not self.n_checks[network]:
+                    del self.n_checks[network]
+
+    def is_slowed(self, network: str) -> bool:
+        """Check whether many wrong codes came from an address recently."""
+        with self._lock:
+            times = self.failures.get(network)
+            return times is not None and len(times) >= self.most and times[0] > self.clock() - self.seconds
+
+    def _record(self, network: str, who: int | None) -> int | None:
         if who is None:
-            if not wants_page(request):
-                raise Problem(403, WRONG[self.role])
-            return self.show(request, 403, WRONG[self.role])
-        response, visits = go(START[self.role]), self.site.visits
-        visits.keep(request, response, visits.signer.begin(self.role, visits.clock(), who))
-        visits.forget(response, "visitor")
-        return response
+            at = self.clock()
+            with self._lock:
+                if len(self.failures) >= MAX_ADDRESSES:
+                    recent = at - self.seconds
+                    self.failures = {name: times for name, times in self.failures.items() if times[-1] > recent}
+                self.failures.setdefault(network, deque(maxlen=self.most)).append(at)
+        return who
 
-    def find(self, code: str) -> int | None:
-        """Find whose code it is."""
-        with self.site.hashing:
-            if self.role == "admin":
-                return 0 if is_admin(self.site.store, code) else None
-            person = sign_in(self.site.store, code)
-            return None if person is None else person.id
 
-    def sign_out(self, request: Request, form: Field = "") -> Response:
-        """Let somebody out."""
-        session = self.site.visits.posted(request, self.role, form)
-        response = go(START[self.role])
-        self.site.visits.end(response, session)
-        return response
+def _network_of(address: str) -> str:
+    """Return what identifies a client: in IPv6, one person has many addresses."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))

@@ -1,90 +1,94 @@
-"""What the pages of a study share: how they are filled, and how they tell what went wrong."""
+"""What the pages of a study share: templates, sign-in, and how they report errors."""
 
 import logging
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from fastapi import Form
 from jinja2 import Environment
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
-from fresh.errors import StudyError
+from fresh.errors import InactiveAnnotatorError, NotAssignedError, RepeatedRequestError, StudyError, StudyPausedError
 from fresh.highlight import HTML_CONTROL_PICTURES
-from fresh.study.answer import EndedError, NotGivenError, PausedError, RepeatedError
-from fresh.study.queries import parts_of
-from fresh.study.service import NOT_HERE, PAUSED
+from fresh.study.annotators import is_admin, sign_in
+from fresh.study.display import cannot_complete, plural, split_query
+from fresh.study.service import INACTIVE, PAUSED
 from fresh.study.store import Store
-from fresh.study.web.rate_limit import RateLimiter
-from fresh.study.web.sessions import Session
-from fresh.study.web.visits import Sessions
-from fresh.study.wording import cannot_complete, plural
-from fresh.web.errors import ErrorRenderer, problem_response
+from fresh.study.web.auth import RateLimiter, Session, Sessions
+from fresh.web.errors import ErrorRenderer, Problem, problem_response
 from fresh.web.server import Assets, read_assets, template_environment
 
 LOG = logging.getLogger(__name__)
 PACKAGE = "fresh.study.web"
-SHARED = ("page.css", "explorer.css", "controls.css")
-AT_ONCE = 4
+SHARED_STYLES = ("page.css", "explorer.css", "controls.css")
+MAX_HASHES = 4
 """Codes that are hashed at the same time; each takes 16 MB."""
-PLAIN = {
+Field = Annotated[str, Form()]
+NO_PAGE = {
     404: "There is no page at this address. Go back to the study.",
-    405: "This address is not asked in this way. Go back to the study.",
+    405: "This address does not support this method. Go back to the study.",
 }
 HEADINGS = {
     401: "Please sign in",
-    403: "This cannot be done",
-    404: "There is no such page",
-    405: "There is no such page",
-    408: "That took too long",
-    409: "This text is not yours to answer",
-    413: "That is too much",
-    421: "Not under this name",
+    403: "Not allowed",
+    404: "Page not found",
+    405: "Page not found",
+    408: "The request took too long",
+    409: "This text is not assigned to you",
+    413: "The request is too large",
+    421: "Wrong address",
     422: "Something is missing or wrong",
-    429: "Too many tries",
+    429: "Too many attempts",
     500: "Something went wrong",
     503: "The study is paused",
 }
-ENDED = "Your part has ended"
-AWAY = {
-    "GET": "The database of the study cannot be used at the moment. Try again; if that does not help, tell whoever "
+ENDED = "Your participation has ended"
+ALREADY_DONE = "Already done"
+DATABASE_DOWN = {
+    "GET": "The database of the study cannot be used right now. Try again. If that does not help, tell the person who "
     "runs the study.",
-    "POST": "What you sent was not saved: the database of the study cannot be written to at the moment. Go back to the "
-    "page before and send it again; if that does not help, tell whoever runs the study.",
+    "POST": "Your answer was not saved: the database of the study cannot be written to right now. Go back to the page "
+    "before and send it again. If that does not help, tell the person who runs the study.",
 }
-"""What is said while the database is away, or its disk is full."""
-LINKS = {PAUSED: "Try again", AWAY["GET"]: "Try again", **dict.fromkeys(NOT_HERE.values(), "")}
-"""What leads on from some pages; nothing does where somebody's part has ended."""
-REPEATED = "This was done already"
-STATUS: tuple[tuple[type[StudyError], int], ...] = (
-    (EndedError, 403),
-    (PausedError, 503),
-    (NotGivenError, 409),
-    (RepeatedError, 409),
+LINKS = {PAUSED: "Try again", DATABASE_DOWN["GET"]: "Try again", **dict.fromkeys(INACTIVE.values(), "")}
+"""Link texts of some pages; without a text there is no link."""
+STATUS_CODES: tuple[tuple[type[StudyError], int], ...] = (
+    (InactiveAnnotatorError, 403),
+    (StudyPausedError, 503),
+    (NotAssignedError, 409),
+    (RepeatedRequestError, 409),
 )
+WRONG_CODE = {
+    "annotator": "This code is not correct. Enter it exactly as you received it.",
+    "admin": "This is not the secret of the admin page. The secret was shown, or written to a file, when the study was "
+    "served for the first time.",
+}
+START = {"annotator": "/", "admin": "/admin"}
 
 
 def make_assets() -> Assets:
-    """Gather the files of the pages: the look is that of all pages."""
+    """Load the styles and scripts of the pages; the look is that of all pages of fresh."""
     shared = read_assets("fresh.reporting.html") | read_assets("fresh.web", "pages")
-    return Assets({name: shared[name] for name in SHARED} | read_assets(PACKAGE, "pages"))
+    return Assets({name: shared[name] for name in SHARED_STYLES} | read_assets(PACKAGE, "pages"))
 
 
 def make_templates(assets: Assets) -> Environment:
-    """Find the pages; what stands in them cannot turn the reading direction round."""
+    """Load the templates; text in them cannot change the reading direction of the page."""
     templates = template_environment(PACKAGE, "pages", assets)
     templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
-    templates.filters |= {"figure": _figure, "plural": plural, "parts": parts_of}
+    templates.filters |= {"figure": _format_figure, "plural": plural, "parts": split_query}
     templates.globals["cannot_complete"] = cannot_complete
     return templates
 
 
-def _figure(value: float | None, digits: int = 2) -> str:
-    """Write a figure, if it is known."""
+def _format_figure(value: float | None, digits: int = 2) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
@@ -93,65 +97,61 @@ class Site:
     """A study and its pages."""
 
     store: Store
-    visits: Sessions
+    sessions: Sessions
     templates: Environment
-    tries: RateLimiter = field(default_factory=RateLimiter)
-    admin_tries: RateLimiter = field(default_factory=RateLimiter)
-    hashing: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
+    limiters: Mapping[str, RateLimiter] = field(default_factory=lambda: {role: RateLimiter() for role in START})
+    hashing: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MAX_HASHES))
 
     def page(self, name: str, session: Session, status: int = 200, **values: Any) -> HTMLResponse:
-        """Fill a page for somebody."""
-        token, about = self.visits.signer.form_token(session), self.store.about
-        made = self.templates.get_template(name).render(title=about["title"], token=token, about=about, **values)
-        return HTMLResponse(made, status)
+        """Render a page for a session."""
+        token, about = self.sessions.signer.form_token(session), self.store.about
+        html = self.templates.get_template(name).render(title=about["title"], token=token, about=about, **values)
+        return HTMLResponse(html, status)
 
-    def teller(self) -> ErrorRenderer:
-        """Tell what goes wrong as pages, and programs as problem details."""
-        return ErrorRenderer(self.notice, PLAIN)
+    def error_reporter(self) -> ErrorRenderer:
+        """Return what reports errors: to browsers as pages, to programs as problem details."""
+        return ErrorRenderer(self.error_page, NO_PAGE)
 
-    def notice(self, scope: Scope, status: int, told: str, headers: Mapping[str, str] | None = None) -> Response:
-        """Tell something on a page of its own."""
+    def error_page(self, scope: Scope, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+        """Report an error."""
         request = Request(scope)
         if not wants_page(request):
-            return problem_response(status, told, headers)
-        admin, here = scope["path"].startswith("/admin"), None
-        with suppress(SQLAlchemyError):  # a database that is away must not keep us from saying so
-            here = self.visits.find(request, "annotator")
-        link = (
-            "Back to the admin page" if admin else LINKS.get(told, "Sign in" if here is None else "Back to the study")
-        )
+            return problem_response(status, message, headers)
+        admin, session = scope["path"].startswith("/admin"), None
+        with suppress(SQLAlchemyError):  # the page must appear even if the database is down
+            session = self.sessions.find(request, "annotator")
+        link = LINKS.get(message, "Sign in" if session is None else "Back to the study")
         response = self.page(
             "notice.html",
-            here or self.visits.visitor(request),
+            session or self.sessions.visitor(request),
             status,
-            heading=_heading_of(status, told, admin),
-            told=told,
-            link=link,
+            heading=_heading_of(status, message, admin),
+            message=message,
+            link="Back to the admin page" if admin else link,
             admin=admin,
-            here=here is not None and not admin,
+            signed_in=session is not None and not admin,
         )
         response.headers.update(headers or {})
         return response
 
-    def refused(self, request: Request, error: Exception) -> Response:
-        """Tell what the study itself refused."""
-        status = next((status for kind, status in STATUS if isinstance(error, kind)), 422)
-        return self.notice(request.scope, status, str(error), {"Retry-After": "600"} if status == 503 else None)
+    def study_error(self, request: Request, error: Exception) -> Response:
+        """Report what the study refused."""
+        status = next((status for kind, status in STATUS_CODES if isinstance(error, kind)), 422)
+        return self.error_page(request.scope, status, str(error), {"Retry-After": "600"} if status == 503 else None)
 
-    def away(self, request: Request, error: Exception) -> Response:
-        """Tell that the database cannot be used; why stands in the log alone."""
+    def database_error(self, request: Request, error: Exception) -> Response:
+        """Report that the database is down; the reason goes to the log only."""
         LOG.error("The database cannot be used.", exc_info=error)
-        told = AWAY["POST" if request.method == "POST" else "GET"]
-        return self.notice(request.scope, 503, told, {"Retry-After": "60"})
+        message = DATABASE_DOWN["POST" if request.method == "POST" else "GET"]
+        return self.error_page(request.scope, 503, message, {"Retry-After": "60"})
 
 
-def _heading_of(status: int, told: str, admin: bool) -> str:
-    """Choose what stands above a page that tells something."""
-    if told in NOT_HERE.values():
+def _heading_of(status: int, message: str, admin: bool) -> str:
+    if message in INACTIVE.values():
         return ENDED
-    if told in AWAY.values():
+    if message in DATABASE_DOWN.values():
         return HEADINGS[500]
-    return REPEATED if admin and status == 409 else HEADINGS.get(status, HEADINGS[403])
+    return ALREADY_DONE if admin and status == 409 else HEADINGS.get(status, HEADINGS[403])
 
 
 def wants_page(request: Request) -> bool:
@@ -159,11 +159,57 @@ def wants_page(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-def go(address: str) -> Response:
-    """Send a browser on to a page, in the place of the one that was posted."""
+def redirect(address: str) -> Response:
+    """Redirect after a form was sent, so that reloading does not send it again."""
     return RedirectResponse(address, 303)
 
 
-def address_of(request: Request) -> str:
-    """Name where a request comes from."""
-    return "" if request.client is None else request.client.host
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Sign-in and sign-out of annotators, or of the admin."""
+
+    site: Site
+    role: Literal["annotator", "admin"]
+
+    def show(self, request: Request, status: int = 200, message: str = "") -> Response:
+        """Show the sign-in page."""
+        sessions = self.site.sessions
+        visitor = sessions.visitor(request)
+        message = message or sessions.ended_message(request, self.role)
+        response = self.site.page("sign_in.html", visitor, status, role=self.role, message=message)
+        sessions.set_cookie(request, response, visitor)
+        return response
+
+    async def sign_in(self, request: Request, form: Field = "", code: Field = "") -> Response:
+        """Check a code, and start a session."""
+        await run_in_threadpool(self._check_form, request, form)
+        address = "" if request.client is None else request.client.host
+        who = await self.site.limiters[self.role].check(address, lambda: self._find(code))
+        return await run_in_threadpool(self._respond, request, who)
+
+    def _check_form(self, request: Request, form: str) -> None:
+        self.site.sessions.check_form(self.site.sessions.find(request, "visitor"), form)
+
+    def _find(self, code: str) -> int | None:
+        with self.site.hashing:
+            if self.role == "admin":
+                return 0 if is_admin(self.site.store, code) else None
+            person = sign_in(self.site.store, code)
+            return None if person is None else person.id
+
+    def _respond(self, request: Request, who: int | None) -> Response:
+        if who is None:
+            if not wants_page(request):
+                raise Problem(403, WRONG_CODE[self.role])
+            return self.show(request, 403, WRONG_CODE[self.role])
+        response, sessions = redirect(START[self.role]), self.site.sessions
+        sessions.set_cookie(request, response, sessions.signer.start(self.role, sessions.clock(), who))
+        sessions.delete_cookie(response, "visitor")
+        return response
+
+    def sign_out(self, request: Request, form: Field = "") -> Response:
+        """End the session, and all others of the same code or secret."""
+        session = self.site.sessions.require_form(request, self.role, form)
+        response = redirect(START[self.role])
+        self.site.sessions.end(response, session)
+        return response

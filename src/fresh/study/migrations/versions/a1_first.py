@@ -8,7 +8,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "study",
         sa.Column("id", sa.Integer, primary_key=True),
@@ -38,11 +38,10 @@ def upgrade() -> None:
         sa.Column("taken", sa.Integer, nullable=False),
         sa.CheckConstraint("taken >= 0 AND taken <= wanted", name="not_beyond_plan"),
     )
-    people_and_answers()
+    _create_annotators_and_answers()
 
 
-def people_and_answers() -> None:
-    """Make the tables that fill while a study runs."""
+def _create_annotators_and_answers() -> None:
     op.create_table(
         "annotators",
         sa.Column("id", sa.Integer, primary_key=True),
@@ -63,18 +62,17 @@ def people_and_answers() -> None:
         sa.UniqueConstraint("annotator", "document", name="no_document_twice"),
     )
     assignment = sa.Column("assignment", sa.Integer, sa.ForeignKey("assignments.id"), nullable=False, unique=True)
-    op.create_table("answers", *given(), assignment)
+    op.create_table("answers", *_answer_columns(), assignment)
     op.create_table(
         "answers_aside",
-        *given(),
+        *_answer_columns(),
         sa.Column("annotator", sa.Integer, sa.ForeignKey("annotators.id"), nullable=False),
         sa.Column("item", sa.Integer, sa.ForeignKey("items.id"), nullable=False),
         sa.UniqueConstraint("annotator", "item", name="once"),
     )
 
 
-def given() -> list[sa.schema.SchemaItem]:
-    """List the columns of an answer."""
+def _answer_columns() -> list[sa.schema.SchemaItem]:
     return [
         sa.Column("id", sa.Integer, primary_key=True),
         sa.Column("label", sa.String, nullable=False),

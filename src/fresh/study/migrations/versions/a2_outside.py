@@ -1,4 +1,4 @@
-"""Annotators keep the name that a crowd platform has for them."""
+"""Annotators have their name on a crowd platform."""
 
 import sqlalchemy as sa
 from alembic import op

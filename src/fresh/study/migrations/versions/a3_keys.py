@@ -1,4 +1,4 @@
-"""A study keeps what its pages sign sessions with, and the hashed secret of its admin page; items are found quickly."""
+"""A study stores its signing key and the hash of its admin secret; indexes on items."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""A study counts how often people sign out, which ends their sessions on the server."""
+"""A study counts sign-outs, which end sessions on the server."""
 
 import sqlalchemy as sa
 from alembic import op

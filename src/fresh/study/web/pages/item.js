@@ -1,10 +1,10 @@
-// One text a page: digits answer, and the time is counted in which somebody reads.
+// One text a page: keys that answer, and the time that somebody spends reading.
 const form = document.getElementById("answer");
 const fieldsets = [...form.querySelectorAll("fieldset")];
 const radios = (fieldset) => [...fieldset.querySelectorAll("input")];
 const chosen = (fieldset) => radios(fieldset).find((radio) => radio.checked);
 
-// The question that digits answer: the one that has the focus, else the first without an answer.
+// The question that a digit answers: the focused one, otherwise the first without an answer.
 function current() {
   return document.activeElement.closest("fieldset") ?? fieldsets.find((one) => !chosen(one)) ?? fieldsets.at(-1);
 }
@@ -41,26 +41,26 @@ form.addEventListener("change", mark);
 document.addEventListener("focusin", mark);
 document.addEventListener("focusout", () => queueMicrotask(mark));
 
-// Time counts while the page is before somebody who did something within the last two minutes.
-const AWAY = 120_000;
-const EVERY = 250;
-const kept = `time-${form.dataset.ticket}`;
-let spent = Number(sessionStorage.getItem(kept) ?? 0);
+// Time counts while the page is visible and focused, and somebody did something within the last two minutes.
+const IDLE = 120_000;
+const TICK = 250;
+const storageKey = `time-${form.dataset.ticket}`;
+let spent = Number(sessionStorage.getItem(storageKey) ?? 0);
 let last = performance.now();
 let active = last;
 
 function tick() {
   const now = performance.now();
-  const here = document.visibilityState === "visible" && document.hasFocus() && now - active < AWAY;
-  if (here) spent += Math.min(now - last, 4 * EVERY);
+  const here = document.visibilityState === "visible" && document.hasFocus() && now - active < IDLE;
+  if (here) spent += Math.min(now - last, 4 * TICK);
   last = now;
-  sessionStorage.setItem(kept, Math.round(spent));
+  sessionStorage.setItem(storageKey, Math.round(spent));
 }
 
 for (const kind of ["keydown", "pointermove", "pointerdown", "scroll", "touchstart", "focus"]) {
   addEventListener(kind, () => (active = performance.now()), { passive: true });
 }
-setInterval(tick, EVERY);
+setInterval(tick, TICK);
 addEventListener("pagehide", tick);
 
 let sent = false;
@@ -71,5 +71,5 @@ form.addEventListener("submit", (event) => {
   form.elements.milliseconds.value = Math.round(spent);
 });
 addEventListener("pageshow", () => (sent = false));
-form.querySelector(".keys-told").hidden = false;
+form.querySelector(".keys-help").hidden = false;
 mark();

@@ -1,0 +1,432 @@
+"""Import answers from other tools, and what Prolific says about participants: all of a file, or nothing."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import partial
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from fresh.config import suggest
+from fresh.data.readers import Row, read_rows
+from fresh.errors import StudyError
+from fresh.study import annotators
+from fresh.study.answers import MAX_MILLISECONDS, QUESTIONS, Answer
+from fresh.study.display import format_query, plural
+from fresh.study.export import database_name, escape_mturk, list_questions, list_tickets, study_name
+from fresh.study.raw_answers import KINDS, MAX_TIMESTAMP, READERS, RawAnswer, annotator_name, read_raw_answers, unguard
+from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, DocumentRow, ItemRow, PracticeAnswerRow
+from fresh.study.service import answer_columns
+from fresh.study.store import Store, now_ms
+
+MAX_NAME = 200
+MAX_DIGITS = 20
+COUNTED = {"true": True, "false": False, "": True, "none": True}
+OTHER_STUDY = "The file belongs to another study: import it into the study that it was exported from."
+GONE = ("RETURNED", "TIMED-OUT", "SCREENED OUT")
+STATUSES = ("RESERVED", "ACTIVE", "AWAITING REVIEW", "APPROVED", *GONE, "REJECTED")
+"""What Prolific says about a submission."""
+NEW, EXISTING = "new", "existing"
+
+
+@dataclass(slots=True)
+class ImportSummary:
+    """What an import did."""
+
+    n_new: int = 0
+    n_existing: int = 0
+    skipped: list[str] = field(default_factory=list)
+    """Answers that are incomplete or have no place in the plan, each with the reason."""
+    n_uncounted: int = 0
+    """New answers that do not count, since they did not count in the file."""
+    excluded: list[str] = field(default_factory=list)
+    """New annotators who are excluded, since none of their answers counted in the file."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Explain what was imported and does not count."""
+        if not self.n_uncounted:
+            return []
+        do = "does" if self.n_uncounted == 1 else "do"
+        who = f"Excluded, since none of their answers count there: {', '.join(self.excluded)}."
+        note = f"{plural(self.n_uncounted, 'new answer')} {do} not count, as in the file."
+        return [note, *([who] if self.excluded else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class _ImportedAnswer:
+    """An answer to an item of the study, or only the fact that somebody has seen it."""
+
+    place: str
+    """Where it is in the file."""
+    annotator: str
+    item: int
+    answer: Answer | None
+    at: int | None
+    reason: str
+    """Why there is no answer, if there is none."""
+    item_name: str
+    """The item as the file names it."""
+    kind: str
+    counted: bool
+    number: int | None
+    """The annotator's number, if the file is this study's own export."""
+
+
+@dataclass(frozen=True, slots=True)
+class _StudyIndex:
+    """What is needed to interpret raw answers."""
+
+    items: Mapping[str, Mapping[int, Mapping[str, Sequence[str]]]]
+    """For each kind and item, the values that each field of a file may have, in all versions of the exports."""
+    tickets: Mapping[str, int]
+    meanings: Mapping[str, Mapping[str, str]]
+    """For each question, the answer that each text of a file stands for."""
+    database: str
+    annotators: Mapping[int, str]
+
+
+def import_study(store: Store, format: str, path: Path) -> ImportSummary:
+    """Import a file, or the folder that Potato writes, into a study."""
+    if format == "prolific":
+        return _import_prolific(store, path)
+    if format not in READERS:
+        raise StudyError(suggest(format, "an import format", (*READERS, "prolific")))
+    answers = _interpret_file(store, path, format)
+    codes = _make_codes(store, {one.annotator for one in answers if one.number is None})
+    summary = ImportSummary()
+    with store.write_session() as session:
+        annotators.lock_study(session)  # so that two imports do not add one annotator twice
+        before = set(session.scalars(select(AnnotatorRow.outside)))
+        # Of a document that somebody has seen twice, the first time counts.
+        for one in sorted(answers, key=lambda one: MAX_TIMESTAMP if one.at is None else one.at):
+            _import_answer(session, one, codes, summary)
+        real = [one for one in answers if one.kind == "real"]
+        names = {one.annotator for one in real} - {one.annotator for one in real if one.counted} - before
+        uncounted = select(AnnotatorRow).where(AnnotatorRow.outside.in_(sorted(names))).order_by(AnnotatorRow.id)
+        for person in session.scalars(uncounted):
+            person.state = "excluded"
+            summary.excluded.append(str(person.outside))
+    return summary
+
+
+def _interpret_file(store: Store, path: Path, format: str) -> list[_ImportedAnswer]:
+    index, answers, problems = _index_study(store, format), list[_ImportedAnswer](), list[tuple[str, str]]()
+    for raw in read_raw_answers(path, format, problems):
+        try:
+            answers.append(_interpret(raw, index))
+        except ValueError as error:
+            problems.append((raw.place, str(error)))
+    if problems:
+        raise StudyError(group_problems(problems))
+    return answers
+
+
+def _index_study(store: Store, format: str) -> _StudyIndex:
+    meanings: dict[str, Mapping[str, str]] = {}
+    for name, (_, answers) in list_questions(store).items():
+        shown = {text.strip(): value for value, text in answers.items()}
+        values = {value: value for value in answers}
+        # Potato saves the text that people read, other tools the value; one label may be shown as another is named.
+        meanings[name] = {**values, **shown} if format == "potato" else {**shown, **values}
+    tickets = {ticket: number for number, ticket in list_tickets(store).items()}
+    with store.read_session() as session:
+        rows = session.execute(select(AnnotatorRow.id, AnnotatorRow.outside)).tuples()
+        names = {number: outside or annotator_name(number) for number, outside in rows}
+    return _StudyIndex(_index_items(store), tickets, meanings, database_name(store), names)
+
+
+def _index_items(store: Store) -> dict[str, dict[int, dict[str, tuple[str, ...]]]]:
+    items: dict[str, dict[int, dict[str, tuple[str, ...]]]] = {kind: {} for kind in KINDS}
+    study, query = study_name(store), select(ItemRow, DocumentRow.name).where(ItemRow.kind.in_(KINDS))
+    with store.read_session() as session:
+        rows = session.execute(query.outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)).tuples()
+        for item, document in rows:
+            condition = None if item.condition is None else store.conditions[item.condition]
+            own = {"study": study, "document": document, "condition": condition, "gold": item.label}
+            fields = {name: () if value is None else (value,) for name, value in own.items()}
+            queries = (format_query(item.query, store.about["corpus"]), " ".join(item.query))
+            items[item.kind][item.id] = fields | {"text": (" ".join(item.words),), "query": queries}
+    return items
+
+
+def _interpret(raw: RawAnswer, index: _StudyIndex) -> _ImportedAnswer:
+    """Find the item and the answer that a raw answer means, or report all that is wrong with it."""
+    answers = {name: _meaning_of(raw.answers.get(name), index.meanings[name]) for name in QUESTIONS}
+    unanswered = [name for name in QUESTIONS if answers[name] is None]
+    seen_only = bool(raw.void) or (bool(unanswered) and not raw.complete)
+    about = {"annotator": raw.annotator, "item": raw.item}
+    missing = [name for name, value in (about if seen_only else answers | about).items() if value in (None, "")]
+    if missing:
+        raise StudyError(f"{raw.place}: there must be exactly one {', one '.join(missing)}.")
+    annotator, ticket, answer = str(raw.annotator).strip(), str(raw.item).strip(), None
+    item = index.tickets.get(ticket, _whole(raw.item)) if isinstance(raw.item, str) else _whole(raw.item)
+    own = raw.database == index.database and raw.number not in (None, "")
+    number = _whole(raw.number) if own else None
+    problems = [*_item_problems(raw, item, index), *_name_problems(annotator), *_time_problems(raw.at)]
+    if own and not (type(number) is int and number in index.annotators):
+        problems.append(f"there is no annotator {raw.number!s:.60} in this study.")
+    if str(raw.counted).strip().lower() not in COUNTED:
+        problems.append(f"counted must be true or false, got {raw.counted!r:.60}.")
+    if not seen_only:
+        try:
+            answer = _parse_answer(raw, answers, index)
+        except ValueError as error:
+            problems += str(error).splitlines()
+    if problems:
+        raise StudyError("\n".join(f"{raw.place}: {problem}" for problem in problems))
+    if number is not None:
+        annotator = index.annotators[number]
+    return _ImportedAnswer(
+        raw.place,
+        annotator,
+        item,
+        answer,
+        None if raw.at in (None, "") else _whole(raw.at),
+        f"the answer of {annotator} was {raw.void} in the other tool."
+        if raw.void
+        else f"{annotator} has not answered {' and '.join(unanswered)}.",
+        ticket if ticket in index.tickets else str(item),
+        raw.kind,
+        COUNTED[str(raw.counted).strip().lower()],
+        number,
+    )
+
+
+def _meaning_of(written: Any, meanings: Mapping[str, str]) -> Any:
+    return None if written in (None, "") else meanings.get(str(written).strip(), written)
+
+
+def _parse_answer(raw: RawAnswer, answers: Mapping[str, Any], index: _StudyIndex) -> Answer:
+    labels, label = set(index.meanings["label"].values()), str(answers["label"])
+    problems = [] if label in labels else [suggest(f"{label:.60}", "a label of this study", sorted(labels))]
+    try:
+        answer = Answer(label, _whole(answers["confidence"]), _whole(answers["readability"]), parse_milliseconds(raw))
+    except ValueError as error:
+        problems.append(str(error))
+    if problems:
+        raise StudyError("\n".join(problems))
+    return answer
+
+
+def _item_problems(raw: RawAnswer, item: Any, index: _StudyIndex) -> Iterator[str]:
+    if type(item) is not int:
+        yield f"the item is not in this study. {OTHER_STUDY}"
+    elif item not in index.items[raw.kind]:
+        yield f"there is no item {item} in this study."
+    else:
+        fields = index.items[raw.kind][item]
+        about = {name: value for name, value in raw.about.items() if value not in (None, "")}
+        different = [name for name, value in about.items() if not any(is_same(value, own) for own in fields[name])]
+        if different:
+            yield f"the item has a different {' and '.join(different)} in this study. {OTHER_STUDY}"
+
+
+def is_same(written: Any, own: str) -> bool:
+    """Compare a text in a file with the exported one: as it was, as HTML, or as a spreadsheet saved it."""
+    plain = unguard(str(written))
+    variants = {" ".join(text.split()) for text in (str(written), plain, unescape(plain))}
+    return not variants.isdisjoint(" ".join(text.split()) for text in (own, escape_mturk(own)))
+
+
+def _name_problems(name: str) -> Iterator[str]:
+    if "\0" in name:
+        yield f"an annotator's name must not contain a NUL character, got {name!r:.60}."
+    if len(name) > MAX_NAME:
+        yield f"an annotator's name must have at most {MAX_NAME} characters, got {len(name):,}."
+
+
+def _time_problems(at: Any) -> Iterator[str]:
+    number = _whole(at)
+    if at not in (None, "") and not (type(number) is int and 0 <= number <= MAX_TIMESTAMP):
+        limits = f"from 0 (1970) to {MAX_TIMESTAMP} (the year 9999)"
+        yield f"at must be a whole number of milliseconds {limits}, got {at!r:.60}."
+
+
+def _whole(value: Any) -> Any:
+    """Parse a whole number, however it is written; anything else stays as it is."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) <= MAX_DIGITS:
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def parse_milliseconds(raw: RawAnswer) -> int:
+    """Parse the time of an answer; some tools count while nobody looks, so that it is cut off at a week."""
+    try:
+        seconds = float(raw.time or 0) / raw.time_units
+    except (TypeError, ValueError, OverflowError):
+        seconds = math.nan
+    if not seconds >= 0:
+        raise StudyError(f"{raw.time_field} must be a number of at least 0, got {raw.time!r:.60}.")
+    return round(min(seconds * 1000, MAX_MILLISECONDS))
+
+
+def group_problems(problems: Iterable[tuple[str, str]]) -> str:
+    """Write each problem of a file once, with its first place and the number of further rows that have it.
+
+    :param problems: Places, and the problems there, one a line, which may begin with the place.
+    """
+    places: dict[str, list[str]] = {}
+    for place, lines in problems:
+        for line in lines.splitlines():
+            places.setdefault(line.removeprefix(f"{place}: "), []).append(place)
+    more = {line: f" and {plural(len(rows) - 1, 'more row')}" if len(rows) > 1 else "" for line, rows in places.items()}
+    return "\n".join(f"{rows[0]}{more[line]}: {line}" for line, rows in places.items())
+
+
+def _make_codes(store: Store, names: Set[str]) -> dict[str, tuple[str, str]]:
+    """Make the codes of new annotators, before the transaction: hashing takes long, and others would wait."""
+    with store.read_session() as session:
+        new = names - set(session.scalars(select(AnnotatorRow.outside)))
+    return {name: annotators.make_salt_and_code() for name in sorted(new)}
+
+
+def _import_answer(
+    session: Session, one: _ImportedAnswer, codes: Mapping[str, tuple[str, str]], summary: ImportSummary
+) -> None:
+    person = _owner_of(session, one)
+    make_code = partial(codes.__getitem__, one.annotator)
+    person = person or annotators.get_or_add_annotator(session, one.annotator, make_code)
+    person.consented = person.consented or now_ms()  # whoever answered has agreed in the other tool
+    outcome = _save_real(session, person, one) if one.kind == "real" else _save_practice(session, person, one)
+    if outcome == NEW:
+        summary.n_new += 1
+        summary.n_uncounted += one.kind == "real" and not one.counted
+    elif outcome == EXISTING:
+        summary.n_existing += 1
+    else:
+        summary.skipped.append(f"{one.place}: {outcome}")
+
+
+def _owner_of(session: Session, one: _ImportedAnswer) -> AnnotatorRow | None:
+    """Find whose answer of this study comes back from its own export."""
+    if one.number is not None:
+        return annotators.lock_annotator(session, one.number)
+    if one.at is None or one.answer is None:
+        return None
+    # Exports of earlier versions do not name the database: recognize an answer by its item and its time.
+    real = (
+        select(AssignmentRow.annotator)
+        .join(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
+        .where(AssignmentRow.item == one.item, AnswerRow.at == one.at)
+    )
+    practice = select(PracticeAnswerRow.annotator).where(
+        PracticeAnswerRow.item == one.item, PracticeAnswerRow.at == one.at
+    )
+    rows = session.scalars(select(AnnotatorRow).where(AnnotatorRow.id.in_(real if one.kind == "real" else practice)))
+    return next((row for row in rows if one.annotator == (row.outside or annotator_name(row.id))), None)
+
+
+def _save_real(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> str:
+    """Save an answer, and return whether it is new, or existed, or why it is skipped.
+
+    In any case, the annotator has seen the document, and that is recorded.
+    """
+    held = _get_or_add_assignment(session, person, one)
+    existing = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
+    other_condition = held.item != one.item
+    if other_condition and held.state == "released" and existing is None:
+        held.state = "seen"  # so that it is not given to them again
+    if one.answer is None:
+        return one.reason
+    if other_condition:
+        return f"{one.annotator} has seen the document of item {one.item_name} in another condition."
+    if existing is not None:
+        return _compare(existing, one, held.state == "answered")
+    if not one.counted:
+        annotators.release_assignment(session, held.id)
+        held.state = "released"
+    elif person.state == "excluded":
+        return f"{one.annotator} is excluded."
+    elif held.state != "open" and not annotators.take_place(session, one.item):
+        return f"item {one.item_name} has all the answers that it needs."
+    else:
+        held.state = "answered"
+    session.add(AnswerRow(assignment=held.id, **_columns_of(one.answer, one.at)))
+    session.flush()
+    return NEW
+
+
+def _get_or_add_assignment(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> AssignmentRow:
+    document = session.get_one(ItemRow, one.item).document
+    assert document is not None
+    theirs = (AssignmentRow.annotator == person.id, AssignmentRow.document == document)
+    held = session.scalar(select(AssignmentRow).where(*theirs))
+    if held is None:
+        at = now_ms() if one.at is None else one.at
+        held = AssignmentRow(annotator=person.id, item=one.item, document=document, state="seen", at=at)
+        session.add(held)
+        session.flush()
+    return held
+
+
+def _save_practice(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> str:
+    theirs = (PracticeAnswerRow.annotator == person.id, PracticeAnswerRow.item == one.item)
+    existing = session.scalar(select(PracticeAnswerRow).where(*theirs))
+    if existing is not None:
+        return _compare(existing, one)
+    assert one.answer is not None
+    session.add(PracticeAnswerRow(annotator=person.id, item=one.item, **_columns_of(one.answer, one.at)))
+    session.flush()
+    return NEW
+
+
+def _compare(existing: AnswerRow | PracticeAnswerRow, one: _ImportedAnswer, counts: bool = False) -> str:
+    """Compare an imported answer with the one in the database, which stands.
+
+    :param counts: Whether the one in the database is part of the results.
+    """
+    if one.answer is not None and any(getattr(existing, name) != getattr(one.answer, name) for name in QUESTIONS):
+        return f"{one.annotator} has already answered item {one.item_name} differently. The first answer stands."
+    if counts and not one.counted:
+        return f"the answer of {one.annotator} to item {one.item_name} counts here, but not in the file."
+    return EXISTING
+
+
+def _columns_of(answer: Answer, at: int | None) -> dict[str, Any]:
+    return answer_columns(answer) | ({} if at is None else {"at": at})
+
+
+def _import_prolific(store: Store, path: Path) -> ImportSummary:
+    """Import participants: those who returned or timed out have left, those who were rejected are excluded."""
+    submissions: dict[str, set[str]] = {}
+    problems: list[tuple[str, str]] = []
+    for row in read_rows(path):
+        try:
+            participant, status = _parse_submission(row)
+            submissions.setdefault(participant, set()).add(status)
+        except ValueError as error:
+            problems.append((row.place, str(error)))
+    if problems:
+        raise StudyError(group_problems(problems))
+    codes = _make_codes(store, submissions.keys())
+    with store.write_session() as session:
+        annotators.lock_study(session)
+        for participant, statuses in submissions.items():
+            person = annotators.get_or_add_annotator(session, participant, partial(codes.__getitem__, participant))
+            if "REJECTED" in statuses:
+                annotators.end_participation(session, person, "excluded")
+            elif statuses <= set(GONE):
+                annotators.end_participation(session, person, "left")
+    return ImportSummary(n_new=len(codes), n_existing=len(submissions) - len(codes))
+
+
+def _parse_submission(row: Row) -> tuple[str, str]:
+    """Return the participant and the status of a submission."""
+    if row.error:
+        raise row.error
+    # Older exports write lower case and underscores.
+    values = {key.strip().lower().replace("_", " "): str(value).strip() for key, value in row.values.items()}
+    name = values.get("participant id")
+    if not name or not values.get("status"):
+        raise StudyError(f"{row.place}: an export of Prolific has the columns 'Participant id' and 'Status'.")
+    for problem in _name_problems(name):
+        raise StudyError(f"{row.place}: {problem}")
+    status = values["status"].upper().replace("_", " ").replace("TIMED OUT", "TIMED-OUT")
+    if status not in STATUSES:
+        raise StudyError(f"{row.place}: {suggest(f'{status:.60}', 'a status of Prolific', STATUSES)}")
+    return name, status

@@ -1,1 +1,0 @@
-"""Reads answers that were collected elsewhere into a study."""

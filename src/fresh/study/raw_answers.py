@@ -1,0 +1,321 @@
+"""Read the answers in a file of another tool as they are written there, without checking them against a study.
+
+Readable are: our own export; the results of a batch of Mechanical Turk; user_state.json and the exports
+annotations.jsonl, .csv and .tsv of Potato 2, and annotated_instances.jsonl of Potato 1; the exports JSON, JSON-MIN, CSV
+and TSV of Label Studio 1.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import mktime_tz, parsedate_tz
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from fresh.config import suggest
+from fresh.data.annotation import label_studio, potato
+from fresh.data.readers import Row, read_rows
+from fresh.errors import StudyError
+from fresh.reporting.tables import escape_formula
+from fresh.study.answers import QUESTIONS
+
+KINDS = ("real", "practice", "check")
+OWN_FIELDS = ("study", "document", "condition", "gold")
+"""What our own export says about an item beside its number."""
+SHOWN_FIELDS = ("text", "query")
+"""What other tools say about an item."""
+MAX_TIMESTAMP = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+POTATO_STATE = "user_state.json"
+POTATO_1_FILE = "annotated_instances.jsonl"
+POTATO_1_TIME = re.compile(r"(\d+)d (\d+)h (\d+)m (\d+)s")
+
+
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """An answer as a file contains it."""
+
+    place: str
+    """Where it is in the file."""
+    annotator: Any
+    item: Any
+    answers: Mapping[str, Any]
+    """The answer to each question; None for none, or for several."""
+    time: Any = 0
+    time_field: str = "time"
+    time_units: int = 1
+    """Units of the time in a second."""
+    at: Any = None
+    """When it was given, in milliseconds since 1970, if the file says so."""
+    complete: bool = True
+    """Whether the tool saves only complete answers; if not, people may have stopped in the middle."""
+    void: str = ""
+    """"skipped" or "rejected": the annotator has seen the item, and nothing else counts."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What the file says about the item, to be compared with the study."""
+    kind: str = "real"
+    counted: Any = None
+    """Whether it was part of the results, in our own export."""
+    database: Any = None
+    """The database that our own export comes from."""
+    number: Any = None
+    """The annotator's number there."""
+
+
+def parse_timestamp(written: Any) -> int | None:
+    """Parse a point in time to milliseconds since 1970; None if that is impossible.
+
+    Label Studio writes ISO 8601, Mechanical Turk "Mon Mar 09 22:16:08 PDT 2026", Potato seconds since 1970.
+    """
+    try:
+        seconds = float(written) if isinstance(written, int | float) else _parse_date(str(written).strip())
+        return round(seconds * 1000) if 0 < seconds <= MAX_TIMESTAMP / 1000 else None
+    except (ValueError, OverflowError, TypeError, IndexError):
+        return None
+
+
+def _parse_date(text: str) -> float:
+    if text[:1].isdigit():
+        date = datetime.fromisoformat(text)
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    parts = parsedate_tz(text)
+    if parts is None:
+        raise ValueError(text)
+    return mktime_tz(parts)
+
+
+def _read_own(row: Row) -> Iterator[RawAnswer]:
+    values = {name: unguard(value) for name, value in row.values.items()}
+    kind = values.get("kind", "real")
+    if kind not in KINDS:
+        raise StudyError(f"{row.place}: {suggest(f'{kind!r:.60}', 'a kind of answer', KINDS)}")
+    number = values.get("annotator")
+    yield RawAnswer(
+        row.place,
+        values.get("outside") or (annotator_name(number) if number else None),
+        values.get("item"),
+        {name: values.get(name) for name in QUESTIONS},
+        values.get("milliseconds"),
+        "milliseconds",
+        1000,
+        values.get("at"),
+        about={name: values.get(name) for name in OWN_FIELDS},
+        kind=kind,
+        counted=values.get("counted"),
+        database=values.get("database"),
+        number=number,
+    )
+
+
+def unguard(value: Any) -> Any:
+    """Remove the apostrophe that keeps a spreadsheet from computing a cell."""
+    guarded = isinstance(value, str) and value[:1] == "'" and escape_formula(value[1:]) == value
+    return value[1:] if guarded else value
+
+
+def annotator_name(number: Any) -> str:
+    """Name an annotator of another study who has no name on any platform."""
+    return f"annotator {number}"
+
+
+def _read_mturk(row: Row) -> Iterator[RawAnswer]:
+    values = row.values
+    # Work is also rejected if the requester has marked it in the file but not uploaded that yet.
+    rejected = values.get("AssignmentStatus") == "Rejected" or bool(values.get("Reject"))
+    answers = {} if rejected else _task_answers(row)
+    yield RawAnswer(
+        row.place,
+        values.get("WorkerId"),
+        values.get("Input.item"),
+        {name: answers[name] if name in answers else _mturk_answer(values, name) for name in QUESTIONS},
+        values.get("WorkTimeInSeconds"),
+        "WorkTimeInSeconds",
+        at=parse_timestamp(values.get("SubmitTime")),
+        void="rejected" if rejected else "",
+        about={name: values.get(f"Input.{name}") for name in SHOWN_FIELDS},
+    )
+
+
+def _task_answers(row: Row) -> dict[str, Any]:
+    """Parse the column that holds all answers of a page of crowd elements."""
+    text = row.values.get("Answer.taskAnswers")
+    if not text:
+        return {}
+    try:
+        [answers] = json.loads(text)
+        return {name: _checked_box(value) if isinstance(value, Mapping) else value for name, value in answers.items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise StudyError(
+            f"{row.place}: Answer.taskAnswers is not in the format of Mechanical Turk: {text!r:.60}."
+        ) from error
+
+
+def _mturk_answer(values: Mapping[str, Any], name: str) -> Any:
+    """Find an answer in its own column, or among columns that are true or false."""
+    start = f"Answer.{name}."
+    boxes = {k.removeprefix(start): str(value).lower() == "true" for k, value in values.items() if k.startswith(start)}
+    return values.get(f"Answer.{name}") or _checked_box(boxes)
+
+
+def _checked_box(boxes: Mapping[str, Any]) -> str | None:
+    checked = [name for name, value in boxes.items() if value is True]
+    return checked[0] if len(checked) == 1 else None
+
+
+def _read_potato(row: Row) -> Iterator[RawAnswer]:
+    values = row.values
+    if "instance_id_to_label_to_value" in values:  # the state of one annotator
+        times = values.get("instance_id_to_behavioral_data") or {}
+        for item, labels in values["instance_id_to_label_to_value"].items():
+            by_scheme = labels if isinstance(labels, Mapping) else _group_by_scheme(labels)
+            yield from _potato_answer(f"{row.place}, {item}", values.get("user_id"), item, by_scheme, times.get(item))
+    elif "label_annotations" in values:  # Potato 1
+        times = values.get("behavioral_data")
+        yield from _potato_answer(row.place, row.name, values.get("id"), values["label_annotations"], times)
+    elif {"instance_id", "user_id"} <= values.keys():  # an export of Potato 2
+        labels = values["labels"] if "labels" in values else _group_columns(values)
+        about = {name: values.get(name) for name in SHOWN_FIELDS}
+        yield from _potato_answer(row.place, values["user_id"], values["instance_id"], labels, about=about)
+    else:
+        raise _wrong_format(row, "Potato", "user_state.json, or the jsonl, csv or tsv file of python -m potato.export")
+
+
+def _potato_answer(
+    place: str, annotator: Any, item: Any, labels: Any, behavior: Any = None, about: Mapping[str, Any] | None = None
+) -> Iterator[RawAnswer]:
+    """Read the answer of one annotator to one item, unless it is empty."""
+    choices = {name: _potato_choices(labels.get(name)) for name in QUESTIONS}
+    if any(choices.values()):
+        answers = {name: chosen[0] if len(chosen) == 1 else None for name, chosen in choices.items()}
+        started = parse_timestamp(behavior.get("session_start")) if isinstance(behavior, Mapping) else None
+        time = _potato_time(behavior)
+        yield RawAnswer(place, annotator, item, answers, *time, started, complete=False, about=about or {})
+
+
+def _potato_choices(answer: Any) -> list[Any]:
+    if isinstance(answer, Mapping):
+        return potato.parse_choices(answer)
+    return [] if answer in (None, "") else [answer]  # a label may be named "false"
+
+
+def _potato_time(behavior: Any) -> tuple[Any, str, int]:
+    """Return the time on an item, its field, and its units in a second."""
+    if not isinstance(behavior, Mapping):
+        return 0, "time_string", 1
+    match = POTATO_1_TIME.search(str(behavior.get("time_string")))
+    if match is not None:
+        days, hours, minutes, seconds = map(int, match.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds, "time_string", 1
+    return behavior.get("total_time_ms"), "total_time_ms", 1000
+
+
+def _group_by_scheme(pairs: Any) -> Mapping[str, Any]:
+    by_scheme: dict[str, dict[str, Any]] = {}
+    for choice, value in pairs:
+        by_scheme.setdefault(choice["schema"], {})[choice["name"]] = value
+    return by_scheme
+
+
+def _group_columns(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Group columns such as label.Positive by question; a column named label takes precedence."""
+    by_scheme: dict[str, Any] = {name: values[name] for name in QUESTIONS if values.get(name)}
+    for name in QUESTIONS:
+        start = f"{name}."
+        chosen = {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
+        by_scheme.setdefault(name, chosen)
+    return by_scheme
+
+
+def _read_label_studio(row: Row) -> Iterator[RawAnswer]:
+    values = row.values
+    if isinstance(values.get("data"), Mapping):  # a task with all its annotations
+        for annotation in values.get("annotations") or ():
+            results: dict[str, list[Any]] = {}
+            for result in annotation.get("result") or ():
+                results.setdefault(result.get("from_name"), []).append(_single_choice(result.get("value")))
+            answers = {name: results[name][0] if len(results.get(name, ())) == 1 else None for name in QUESTIONS}
+            place = f"{row.place}, annotation {annotation.get('id')}"
+            yield _label_studio_answer(place, annotation.get("completed_by"), values["data"], answers, annotation)
+    elif "annotation_id" in values:  # a flat annotation; tasks without one have an empty id
+        if values["annotation_id"] not in (None, ""):
+            answers = {name: _single_choice(values.get(name)) for name in QUESTIONS}
+            yield _label_studio_answer(row.place, values.get("annotator"), values, answers, values)
+    else:
+        raise _wrong_format(row, "Label Studio", "its export as JSON, JSON-MIN, CSV or TSV")
+
+
+def _label_studio_answer(
+    place: str, annotator: Any, data: Mapping[str, Any], answers: Mapping[str, Any], annotation: Mapping[str, Any]
+) -> RawAnswer:
+    if isinstance(annotator, Mapping):
+        annotator = annotator.get("email") or annotator.get("id")
+    return RawAnswer(
+        place,
+        f"Label Studio {annotator}" if str(annotator).isdecimal() else annotator,  # a number says nothing elsewhere
+        data.get("item"),
+        answers,
+        annotation.get("lead_time"),
+        "lead_time",
+        at=parse_timestamp(annotation.get("created_at")),
+        void="skipped" if annotation.get("was_cancelled") else "",
+        about={name: data.get(name) for name in SHOWN_FIELDS},
+    )
+
+
+def _single_choice(value: Any) -> Any:
+    """Unwrap the only choice, or the number of stars; None for several."""
+    if isinstance(value, str) and value.startswith(("[", "{")):  # a cell of a CSV export
+        value = json.loads(value)
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping):
+        [value] = value
+    choice = label_studio.parse_choice(value)
+    return None if isinstance(choice, tuple) else choice
+
+
+def _wrong_format(row: Row, tool: str, files: str) -> StudyError:
+    return StudyError(f"{row.place}: this is not an answer in the format of {tool}. Import {files}.")
+
+
+READERS: dict[str, Callable[[Row], Iterator[RawAnswer]]] = {
+    "csv": _read_own,
+    "jsonl": _read_own,
+    "mturk": _read_mturk,
+    "potato": _read_potato,
+    "label_studio": _read_label_studio,
+}
+
+
+def read_raw_answers(path: Path, format: str, problems: list[tuple[str, str]]) -> Iterator[RawAnswer]:
+    """Read all answers in a file, or in the folder that Potato writes.
+
+    :param problems: Collects the rows that cannot be read, each with its place.
+    """
+    for row in _read_rows(path, format):
+        try:
+            if row.error:
+                raise row.error
+            yield from list(READERS[format](row))
+        except (AttributeError, KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
+            problems.append((row.place, f"unexpected contents ({error!r:.80}). Export the file again."))
+        except ValueError as error:
+            problems.append((row.place, str(error)))
+
+
+def _read_rows(path: Path, format: str) -> Iterator[Row]:
+    if format != "potato" or not path.is_dir():
+        return read_rows(path, _name_file(path))
+    files = [file for name in (POTATO_STATE, POTATO_1_FILE) for file in sorted(path.glob(f"*/{name}"))]
+    if not files:
+        raise StudyError(
+            f"{path} has no folders with {POTATO_STATE} or {POTATO_1_FILE}. Import the output folder of Potato."
+        )
+    return chain.from_iterable(read_rows(file, _name_file(file)) for file in files)
+
+
+def _name_file(file: Path) -> str:
+    """Name a file; Potato's by the folder of their annotator, since all have the same name."""
+    folder = file.absolute().parent.name
+    return {POTATO_STATE: f"{folder}/{POTATO_STATE}", POTATO_1_FILE: folder}.get(file.name, file.name)

@@ -1,0 +1,159 @@
+"""Agreement between annotators, and permutation tests between conditions."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import Literal
+
+import krippendorff
+import numpy as np
+from numpy.typing import NDArray
+
+from fresh.metrics.bootstrap import Interval, mean_interval, sum_by_text
+from fresh.metrics.significance import N_PERMUTATIONS, NOISE, holm
+from fresh.study.answers import MEASURES, Response, measure_items
+
+Floats = NDArray[np.float64]
+Ratings = Sequence[Sequence[int]]
+"""The answers to each item, as one number an answer, in any order."""
+Metric = Literal["nominal", "ordinal", "interval"]
+MAX_EXACT = 14
+"""Up to this many texts or people, the swap test tries all swaps."""
+
+
+def krippendorff_alpha(ratings: Ratings, metric: Metric = "nominal") -> float | None:
+    """Compute Krippendorff's alpha: 1 for full agreement, 0 for agreement by chance.
+
+    Items may have any number of answers; those with a single one do not count (Krippendorff, 2011).
+
+    :param metric: Distance between answers: nominal, ordinal or interval.
+    :return: None if all answers are the same, or no item has two.
+    """
+    pairable = [item for item in ratings if len(item) > 1]
+    values = sorted({answer for item in pairable for answer in item})
+    if len(values) < 2:
+        return None
+    counts = np.array([[list(item).count(value) for value in values] for item in pairable])
+    return float(krippendorff.alpha(value_counts=counts, value_domain=values, level_of_measurement=metric))
+
+
+def fleiss_kappa(ratings: Ratings, n_raters: int) -> float | None:
+    """Compute Fleiss' kappa (1971) over the items that have exactly this many answers.
+
+    :return: None if all answers are the same, or no item has this many.
+    """
+    # By hand: statsmodels would bring pandas and patsy for this one function.
+    if n_raters < 2:
+        return None
+    counts = [Counter(item) for item in ratings if len(item) == n_raters]
+    pooled = sum(counts, Counter())
+    if len(pooled) < 2:
+        return None
+    n_pairs = n_raters * (n_raters - 1)
+    observed = sum(sum(n * (n - 1) for n in item.values()) / n_pairs for item in counts) / len(counts)
+    expected = sum((n / pooled.total()) ** 2 for n in pooled.values())
+    return (observed - expected) / (1 - expected)
+
+
+def raw_agreement(ratings: Ratings) -> float | None:
+    """Compute the mean share of an item's answers that are the most frequent one, as the paper reports.
+
+    :return: None if no item has two answers.
+    """
+    shares = [max(Counter(item).values()) / len(item) for item in ratings if len(item) > 1]
+    return sum(shares) / len(shares) if shares else None
+
+
+def chance_agreement(n_raters: int, probabilities: Sequence[float]) -> float:
+    """Compute the expected raw agreement of people who answer at random: 3/4 for 3 people and 2 equally likely labels.
+
+    :param probabilities: How likely each answer is.
+    """
+    total = 0.0
+    for counts in _compositions(n_raters, len(probabilities)):
+        ways = math.factorial(n_raters) / math.prod(map(math.factorial, counts))
+        total += ways * math.prod(p**n for p, n in zip(probabilities, counts, strict=True)) * max(counts) / n_raters
+    return total
+
+
+def _compositions(n: int, n_parts: int) -> Iterator[tuple[int, ...]]:
+    """List all ways to write a number as an ordered sum."""
+    if n_parts == 1:
+        yield (n,)
+        return
+    for first in range(n + 1):
+        for rest in _compositions(n - first, n_parts - 1):
+            yield first, *rest
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two conditions in one measure, over the documents that both have answers for."""
+
+    measure: str
+    first: str
+    second: str
+    n_documents: int
+    difference: Interval
+    """Mean of the first less that of the second, with its interval over documents."""
+    p_documents: float
+    """Swap test within texts."""
+    p_annotators: float | None
+    """Swap test within people; None if nobody has seen both conditions."""
+    p: float
+    """The larger of the two: what holds for other texts and for other people."""
+    adjusted: float = 1.0
+    """The same after Holm's correction for the number of all tests."""
+
+
+def swap_test(differences: Sequence[float] | Floats, seed: int = 0) -> float:
+    """Compute how often random signs give as large a sum of differences, in either direction.
+
+    :param differences: One for each text, or for each person.
+    """
+    # Not scipy.stats.permutation_test: it draws other signs, so that published p values would change.
+    row = np.asarray(differences, dtype=np.float64)
+    row = row[np.abs(row) > NOISE]
+    observed = abs(float(row.sum())) - NOISE
+    if len(row) <= MAX_EXACT:
+        signs = np.array(list(product((1.0, -1.0), repeat=len(row))))
+        return float((np.abs(signs @ row) >= observed).mean())
+    generator = np.random.default_rng(seed)
+    signs = generator.choice((1.0, -1.0), size=(N_PERMUTATIONS, len(row)))
+    # The observed signs count as one of the permutations, so that p is never 0.
+    return (1 + int((np.abs(signs @ row) >= observed).sum())) / (1 + N_PERMUTATIONS)
+
+
+def compare_conditions(responses: Sequence[Response], conditions: Sequence[str], seed: int = 0) -> list[Difference]:
+    """Test each pair of conditions in each measure; pairs without a common document are left out."""
+    differences: list[Difference] = []
+    texts = {response.document: response.text for response in responses}
+    for measure in MEASURES:
+        values = measure_items(responses, measure)
+        for one, two in combinations(conditions, 2):
+            first, second = ({d: v for (name, d), v in values.items() if name == condition} for condition in (one, two))
+            shared = sorted(first.keys() & second.keys())
+            if not shared:
+                continue
+            gaps = np.array([first[document] - second[document] for document in shared])
+            numbers = np.array([texts[document] for document in shared], dtype=np.int64)
+            by_person = _gaps_by_person(responses, measure, one, two)
+            p_documents = swap_test(sum_by_text(gaps, numbers), seed)
+            p_annotators = swap_test(by_person, seed) if by_person else None
+            interval = mean_interval(gaps, seed=seed, texts=numbers)
+            p = max(p_documents, p_annotators or 0.0)
+            differences.append(Difference(measure, one, two, len(gaps), interval, p_documents, p_annotators, p))
+    adjusted = holm({str(number): item.p for number, item in enumerate(differences)})
+    return [replace(item, adjusted=one.adjusted) for item, one in zip(differences, adjusted, strict=True)]
+
+
+def _gaps_by_person(responses: Sequence[Response], measure: str, one: str, two: str) -> list[float]:
+    """Compute how much higher each person's mean is in the first condition, for those who have seen both."""
+    values: dict[int, dict[str, list[float]]] = {}
+    for response in responses:
+        if response.condition in (one, two):
+            of_person = values.setdefault(response.annotator, {})
+            of_person.setdefault(response.condition, []).append(response.value(measure))
+    return [float(np.mean(means[one]) - np.mean(means[two])) for _, means in sorted(values.items()) if len(means) == 2]

@@ -1,0 +1,153 @@
+"""How people and conditions stand, and who is flagged."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from fresh.study.annotators import add_annotators, exclude, leave, readmit
+from fresh.study.answers import Answer
+from fresh.study.export import export_study
+from fresh.study.importing import import_study
+from fresh.study.overview import (
+    AnnotatorStatus,
+    compute_results,
+    get_condition_status,
+    get_overview,
+    read_responses,
+)
+from fresh.study.service import may_get_more, next_item, save_answer
+from fresh.study.store import Store
+from studies import MakeStore, as_earlier, enroll, get_item, join, work
+
+
+def statuses(store: Store) -> list[str]:
+    return [one.status for one in get_overview(store).annotators]
+
+
+def test_people_have_finished_when_nothing_may_come(make_store: MakeStore) -> None:
+    """Two people can complete it: who has read all documents has finished, and who waits for others has not."""
+    store = as_earlier(make_store(sample=4, practice=0, checks=0, per_item=1))
+    enroll(store, "p0")
+    first, second, third = join(store, "p1", "p2", "p3")
+    work(store, first)
+    work(store, second, 3)
+    assert statuses(store)[:3] == ["not started", "finished", "active"]
+    get_item(store, second)
+    work(store, third)
+    assert may_get_more(store, third)
+    assert statuses(store)[1:] == ["finished", "active", "active"]
+    work(store, second)
+    assert not may_get_more(store, third)
+    assert statuses(store)[1:] == ["finished", "finished", "finished"]
+    exclude(store, second)
+    leave(store, first)
+    assert statuses(store) == ["not started", "left", "excluded", "active"]
+
+
+def test_who_has_a_check_to_answer_has_not_finished(make_store: MakeStore) -> None:
+    store = make_store(sample=1, practice=0, checks=1)
+    [who] = join(store, "p1")
+    work(store, who, 1)
+    assert (get_item(store, who).kind, statuses(store)) == ("check", ["active"])
+    work(store, who)
+    assert statuses(store) == ["finished"]
+
+
+def test_missing_annotators_are_counted(make_store: MakeStore) -> None:
+    """Eight answers: whoever takes part can give four of them, one for each document."""
+    store = as_earlier(make_store(sample=4, practice=0, checks=0, per_item=1))
+    [who] = join(store, "W1")
+    work(store, who, 3)
+    get_item(store, who)
+
+    def n_more() -> int:
+        return get_overview(store).n_more
+
+    assert n_more() == 1
+    add_annotators(store, 1)
+    assert n_more() == 0
+    leave(store, who)
+    assert n_more() == 1
+    exclude(store, who)
+    assert n_more() == 1
+    readmit(store, who)
+    assert n_more() == 0  # what they gave back is theirs again
+    [other] = join(store, "W4")
+    work(store, other)
+    assert n_more() == 0
+    exclude(store, who)
+    assert n_more() == 0  # who has a code can give all that is missing
+
+
+def test_everybody_is_seen_and_who_does_not_read_is_flagged(make_store: MakeStore) -> None:
+    store = make_store(sample=4, practice=1, checks=1, per_item=2)
+    for number, who in enumerate(join(store, "p0", "p1", "p2", "p3")):
+        while (task := next_item(store, who)) is not None:
+            passed = task.kind == "check" and number
+            answer = Answer("neg", 1, 5) if passed else Answer("pos", 3, 4, 1000 * (number + 1))
+            save_answer(store, who, task.item, answer)
+    found = get_overview(store)
+    assert (found.n_answered, found.n_planned, found.paused) == (16, 16, False)
+    progress = [(one.n_answered, one.n_checks, one.n_failed, one.flagged) for one in found.annotators]
+    assert progress == [(4, 1, 1, True), *[(4, 1, 0, False)] * 3]
+    assert [one.seconds for one in found.annotators] == [1, 2, 3, 4]
+    results = compute_results(store)
+    assert [row.accuracy.value for row in results.rows] == [0.5, 0.5]  # half of the documents are positive
+    assert [row.confidence.mean.value for row in results.rows] == [3, 3]
+    assert [(row.agreement.raw, row.agreement.alpha) for row in results.rows] == [(1, None), (1, None)]
+    assert results.notes[0] == "16 of 16 answers by 4 annotators."
+    exclude(store, found.annotators[0].id)
+    assert get_overview(store).n_answered == len(read_responses(store)) == 12
+
+
+@pytest.mark.parametrize(
+    ("n_checks", "n_failed", "seconds", "flagged"),
+    [
+        (3, 1, 5.0, False),
+        (3, 2, 5.0, True),
+        (1, 1, None, True),
+        (0, 0, 0.999, True),
+        (0, 0, 1.0, False),
+        (0, 0, None, False),
+    ],
+)
+def test_whoever_fails_checks_or_is_too_fast_is_flagged(
+    n_checks: int, n_failed: int, seconds: float | None, flagged: bool
+) -> None:
+    for state in ("active", "left", "excluded"):
+        person = AnnotatorStatus(1, None, state, True, 9, n_checks, n_failed, seconds)
+        assert person.flagged == (flagged and state != "excluded")
+
+
+def test_conditions_stand_as_their_answers_do(stored: Store) -> None:
+    for who in join(stored, "p1", "p2"):
+        work(stored, who, 2, Answer("pos", 2, 2, 4000))
+    found = {one.condition: one for one in get_condition_status(stored)}
+    assert {name: (one.n_answered, one.n_planned, one.seconds) for name, one in found.items()} == {
+        "human": (2, 12, 4.0),
+        "full": (2, 12, 4.0),
+    }
+    assert found["human"].agreement is not None
+    assert found["human"].agreement.raw is None  # nobody compares yet: each text has one answer
+
+
+def test_time_that_was_not_measured_is_left_out_and_taken_back(make_store: MakeStore, tmp_path: Path) -> None:
+    settings = {"sample": 3, "practice": 0, "checks": 0, "per_item": 2}
+    store = make_store(**settings)
+    first, second = join(store, "p1", "p2")
+    work(store, first, answer=Answer("pos", 3, 4))
+    assert [one.seconds for one in get_condition_status(store)] == [None, None]
+    assert [row.seconds for row in compute_results(store).rows] == [None, None]
+    work(store, second)
+    [table] = export_study(store, "csv", tmp_path / "a.csv")
+    with table.open(encoding="utf-8", newline="") as file:
+        assert [row["milliseconds"] for row in csv.DictReader(file)] == [""] * 3 + ["1500"] * 3
+    [lines] = export_study(store, "jsonl", tmp_path / "a.jsonl")
+    found = [json.loads(line)["milliseconds"] for line in lines.read_text(encoding="utf-8").splitlines()]
+    assert found == [None] * 3 + [1500] * 3
+    for place, form in ((table, "csv"), (lines, "jsonl")):
+        other = make_store(form, **settings)
+        assert import_study(other, form, place).n_new == 6
+        assert [one.seconds for one in get_overview(other).annotators] == [None, 1.5]

@@ -1,0 +1,215 @@
+"""Sessions, form tokens, tickets and the limit on wrong codes."""
+
+import asyncio
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fresh.study.web.auth import HOUR, MAX_ADDRESSES, MAX_CHECKS, RateLimiter, Role, Session, Signer, _network_of
+from fresh.web.errors import Problem
+from visitors import BROWSER, Person, go_by, site_of, visitor
+
+SIGNER = Signer(b"k" * 32, hours=2)
+ROLES: tuple[Role, ...] = ("visitor", "annotator", "admin")
+
+
+@given(st.sampled_from(ROLES), st.integers(0, 10**9 - 1), st.integers(0, 10**13), st.text(max_size=8))
+def test_a_session_is_read_back_as_it_was_and_in_its_role_only(role: Role, who: int, at: int, version: str) -> None:
+    session = SIGNER.start(role, at, who)
+    token = SIGNER.write(session, version)
+    versions = {who: version}
+    assert SIGNER.read(token, role, versions.__getitem__) == session
+    for other in ROLES:
+        assert (SIGNER.read(token, other, versions.__getitem__) is None) == (other != role)
+    assert SIGNER.read(token, role, lambda _who: version + "x") is None
+    assert Signer(b"l" * 32).read(token, role, versions.__getitem__) is None
+
+
+@given(st.data())
+def test_no_changed_letter_passes(data: st.DataObject) -> None:
+    token = SIGNER.write(SIGNER.start("annotator", 5, 7))
+    place = data.draw(st.integers(0, len(token) - 1))
+    other = data.draw(st.characters().filter(lambda letter: letter != token[place]))
+    assert SIGNER.read(token[:place] + other + token[place + 1 :], "annotator") is None
+
+
+@given(st.text())
+def test_no_made_up_token_passes(token: str) -> None:
+    assert SIGNER.read(token, "annotator") is None
+    assert SIGNER.read(f"annotator.1.1.x.{token}", "annotator") is None
+
+
+def test_a_session_lasts_as_long_as_somebody_is_there() -> None:
+    session = Session("annotator", 1, at=1000, nonce="n")
+    assert not SIGNER.has_ended(session, 1000 + 2 * HOUR)
+    assert SIGNER.has_ended(session, 1001 + 2 * HOUR)
+    later = replace(session, at=1000 + HOUR)
+    assert not SIGNER.has_ended(later, 1000 + 3 * HOUR)
+    assert SIGNER.form_token(later) == SIGNER.form_token(session)
+
+
+def test_form_tokens_differ_between_sessions_and_roles() -> None:
+    session = Session("annotator", 1, at=1000, nonce="n")
+    others = [replace(session, nonce="m"), replace(session, role="admin"), replace(session, role="visitor")]
+    assert len({SIGNER.form_token(one) for one in (session, *others)}) == 4
+
+
+@given(st.integers(1, 500), st.integers(1, 500))
+def test_tickets_reveal_nothing_and_are_somebodys_own(annotator: int, item: int) -> None:
+    ticket = SIGNER.ticket(annotator, item)
+    assert len(ticket) == 32
+    assert ticket not in (SIGNER.ticket(annotator + 1, item), SIGNER.ticket(annotator, item + 1))
+    assert ticket != Signer(b"l" * 32).ticket(annotator, item)
+
+
+def token_in(response: Response) -> str:
+    """Take a session out of the cookie that a response sets."""
+    return response.headers["set-cookie"].partition(";")[0].partition("=")[2]
+
+
+def test_a_request_that_was_under_way_while_somebody_signed_out_renews_nothing(person: Person, app: FastAPI) -> None:
+    sessions = site_of(app).sessions
+    cookie = "; ".join(f"{name}={value}" for name, value in person.client.cookies.items())
+    request = Request({"type": "http", "headers": [(b"cookie", cookie.encode())], "scheme": "http", "path": "/"})
+    session = sessions.require(request, "annotator")
+    go_by(app, 1)
+    for ended in (False, True):
+        if ended:
+            sessions.end(Response(), session)
+        renewed = Response()
+        sessions.renew(request, renewed, session)
+        found = sessions.signer.read(token_in(renewed), "annotator", lambda who: sessions.version("annotator", who))
+        assert (found is None) == ended
+
+
+def test_a_session_of_another_study_or_made_up_is_none(person: Person, app: FastAPI) -> None:
+    sessions, other = site_of(app).sessions, Signer(b"another study")
+    for token in (other.write(other.start("annotator", sessions.clock(), 1)), "annotator.1.1.1.1", "", "\u00e4"):
+        stranger = visitor(app)
+        header = {"Cookie": f"{sessions.cookie_name('annotator')}={token}".encode()}
+        stranger.answer = stranger.client.get("/item", headers={**BROWSER, **header})
+        assert (stranger.status, stranger.told) == (401, ["You are not signed in. Sign in first."])
+
+
+def test_many_wrong_codes_slow_an_address_down_for_a_while() -> None:
+    clock = [0.0]
+    limiter = RateLimiter(3, 600, 0, lambda: clock[0])
+    for clock[0] in (0, 60, 90):
+        assert not limiter.is_slowed("10.0.0.1")
+        assert asyncio.run(limiter.check("10.0.0.1", lambda: None)) is None
+    assert limiter.is_slowed("10.0.0.1")
+    assert not limiter.is_slowed("10.0.0.2")
+    assert asyncio.run(limiter.check("10.0.0.1", lambda: 7)) == 7
+    clock[0] = 599
+    assert limiter.is_slowed("10.0.0.1")
+    clock[0] = 600
+    assert not limiter.is_slowed("10.0.0.1")
+
+
+def test_right_codes_are_not_held_against_anybody() -> None:
+    limiter = RateLimiter(2, 600, 0, lambda: 0.0)
+    for _ in range(50):
+        assert asyncio.run(limiter.check("10.0.0.1", lambda: 0)) == 0  # the admin
+    assert limiter.failures == {}
+
+
+def test_a_slowed_address_has_few_checks_at_a_time_and_holds_up_no_other() -> None:
+    limiter, go_on = RateLimiter(1, 600, 0), threading.Event()
+
+    def find() -> int:
+        assert go_on.wait(60)
+        return 7
+
+    async def flood() -> None:
+        for address in ("10.0.0.1", "10.0.0.2"):
+            await limiter.check(address, lambda: None)
+        checks = [asyncio.create_task(limiter.check("10.0.0.1", find)) for _ in range(MAX_CHECKS)]
+        try:
+            async with asyncio.timeout(30):
+                while limiter.n_checks.get("10.0.0.1") != MAX_CHECKS:
+                    await asyncio.sleep(0.001)
+            with pytest.raises(Problem, match="Try again in a few seconds") as caught:
+                await limiter.check("10.0.0.1", find)
+            assert (caught.value.status_code, caught.value.headers) == (429, {"Retry-After": "5"})
+            assert await limiter.check("10.0.0.2", lambda: 8) == 8
+            assert await limiter.check("10.0.0.3", lambda: 9) == 9
+        finally:
+            go_on.set()
+        assert await asyncio.gather(*checks) == [7] * MAX_CHECKS
+        assert await limiter.check("10.0.0.1", find) == 7
+        assert limiter.n_checks == {}
+
+    asyncio.run(flood())
+
+
+def test_a_pause_holds_places_of_its_address_and_no_thread() -> None:
+    limiter = RateLimiter(1, 600, pause=3600)
+    ended: list[str] = []
+
+    async def flood() -> None:
+        addresses = [f"10.0.0.{number}" for number in range(20)]  # with 4 checks each, twice the threads that there are
+        for address in addresses:
+            await limiter.check(address, lambda: None)
+        checks = [
+            asyncio.create_task(limiter.check(address, lambda address=address: ended.append(address)))  # type: ignore[misc]
+            for address in addresses
+            for _ in range(MAX_CHECKS)
+        ]
+        async with asyncio.timeout(30):
+            while len(ended) < len(checks):
+                await asyncio.sleep(0.001)
+        with pytest.raises(Problem):
+            await limiter.check(addresses[0], lambda: 7)
+        assert await limiter.check("10.0.1.1", lambda: 8) == 8
+        for check in checks:
+            check.cancel()
+        await asyncio.wait(checks)
+        assert limiter.n_checks == {}
+
+    asyncio.run(flood())
+
+
+def test_a_wrong_code_from_a_slowed_address_takes_a_second_and_a_right_one_does_not() -> None:
+    async def times() -> list[float]:
+        limiter, took = RateLimiter(1), []
+        for found in (None, 7, None):
+            begin = time.monotonic()
+            await limiter.check("10.0.0.1", lambda found=found: found)  # type: ignore[misc]
+            took.append(time.monotonic() - begin)
+        return took
+
+    assert [took >= 1 for took in asyncio.run(times())] == [False, False, True]
+
+
+def test_many_addresses_do_not_fill_the_memory() -> None:
+    clock = [0.0]
+    limiter = RateLimiter(2, 600, 0, lambda: clock[0])
+    for number in range(MAX_ADDRESSES):
+        limiter._record(f"name {number}", None)
+    clock[0] = 601
+    asyncio.run(limiter.check("one more", lambda: None))
+    assert list(limiter.failures) == ["one more"]
+
+
+@pytest.mark.parametrize(
+    ("address", "whose"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8:0:0:ffff::2", "2001:db8::/64"),
+        ("2001:db8:0:1::2", "2001:db8:0:1::/64"),
+        ("::1", "::/64"),
+        ("testclient", "testclient"),
+        ("", ""),
+    ],
+)
+def test_one_person_has_many_addresses_in_ipv6(address: str, whose: str) -> None:
+    assert _network_of(address) == whose
