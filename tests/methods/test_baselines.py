@@ -14,7 +14,7 @@ from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtrac
 from fresh.selection.tagger import Tagger
 from fresh.training.loop import RunContext
 from method_cases import configured
-from shared_recipe_resume import Saying
+from small import Saying
 
 
 def test_every_baseline_has_its_extractor(toy: Splits, encoders: dict[str, Path]) -> None:
