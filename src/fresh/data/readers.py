@@ -30,13 +30,17 @@ Source = str | os.PathLike[str] | Iterable[Any]
 
 STANDARD_INPUT = "-"
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-MAX_FIELD = 2**31 - 1  # the most that the csv module takes on every system
+# The most that the csv module takes on every system.
+MAX_FIELD = 2**31 - 1
+# A table of 1,000,000 columns took hours before there was a limit.
 MAX_COLUMNS = 10_000
 BLOCK_SIZE = 64 * 1024
-PARQUET_BATCH = 8  # rows at a time: each may be as large as a row may be
+# Few rows at a time, because each may be as large as a row may be.
+PARQUET_BATCH = 8
 JSON_SPACE = re.compile(r"[ \t\n\r]*")
 GZIP_MAGIC = b"\x1f\x8b"
-MIN_UNPACK_LIMIT = 16 * MEGABYTE  # small files may unpack to this much, whatever the limit
+# Small files may unpack to this much, whatever the limit: a few repeated lines compress very well.
+MIN_UNPACK_LIMIT = 16 * MEGABYTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,7 @@ def _table_records(source: Iterable[Any]) -> Iterator[Any]:
         columns = [str(column) for column in frame.columns]
         yield from (dict(zip(columns, cells, strict=True)) for cells in frame.itertuples(index=False, name=None))
         return
+    # By their attributes, so that neither pandas nor datasets is imported to read a list.
     features = getattr(source, "features", None) or {}
     class_names = {column: kind.names for column, kind in features.items() if hasattr(kind, "int2str")}
     for record in source:
@@ -177,6 +182,7 @@ def _open_bytes(path: Path, name: str, limits: ReadLimits) -> Iterator[IO[bytes]
 
 def check_unpacked(path: Path, name: str, limits: ReadLimits) -> None:
     """Unpack a gzip file once, without keeping it, and refuse it if it unpacks to far more than its size."""
+    # The file is read twice, so that no row of a bomb reaches the caller.
     n_unpacked = 0
     with path.open("rb") as compressed, gzip.open(compressed) as file:
         while block := file.read(BLOCK_SIZE):
@@ -187,6 +193,7 @@ def check_unpacked(path: Path, name: str, limits: ReadLimits) -> None:
 
 def read_lines(file: IO[bytes], name: str, limits: ReadLimits) -> Iterator[bytes]:
     """Read lines, and refuse one that is too large without reading it to its end."""
+    # With a size, readline returns before a huge line fills the memory.
     for number, line in enumerate(iter(partial(file.readline, limits.row_bytes + 1), b""), start=1):
         if len(line) > limits.row_bytes:
             raise limits.row_error(f"{name}, line {number}")
@@ -197,6 +204,7 @@ def _decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
     """Decode UTF-8 line by line, so that an error can name its line."""
     for number, line in enumerate(lines, start=1):
         try:
+            # Spreadsheets begin files with a byte order mark, which must not become part of the first column's name.
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             byte = line[error.start]
@@ -222,7 +230,7 @@ def parse_json_lines(lines: Iterable[bytes], name: str) -> Iterator[Row]:
 def _parse_json(line: str, name: str, where: str, number: int) -> Row:
     try:
         values = json.loads(line)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # RecursionError: thousands of nested brackets
         problem = f"broken JSON ({error})."
     else:
         if isinstance(values, dict):
@@ -307,7 +315,8 @@ def _parse_delimited(
         nonlocal size
         for line in lines:
             size += len(line)
-            if size > limits.row_bytes:  # a quoted cell may span many lines
+            # A quoted cell may span many lines, none of which is too large by itself.
+            if size > limits.row_bytes:
                 raise limits.row_error(f"{name}, line {first}")
             yield line
 
@@ -330,6 +339,7 @@ def _check_header(columns: list[str], name: str, delimiter: str) -> None:
             f"{name}, line 1: there are {len(columns):,} columns; at most {MAX_COLUMNS:,} are read. "
             "Save only the columns that are used: text, label, query, id, rationale."
         )
+    # A wrong delimiter would give one column with a strange name, and an error about another column.
     other = next((mark for mark in DELIMITERS if len(columns) == 1 and mark in columns[0]), None)
     if other is not None:
         raise DataError(
@@ -367,6 +377,7 @@ def _check_batches(batches: Iterable[Any], size: int, name: str, limits: ReadLim
 
     :param size: Size of the file, in bytes.
     """
+    # A batch of Arrow is compact; as Python objects, its rows would take several times the memory.
     n_rows = n_unpacked = 0
     for batch in batches:
         if batch.nbytes > limits.row_bytes:

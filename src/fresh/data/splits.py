@@ -50,6 +50,7 @@ class Splits:
         for name in ("train", "dev", "test"):
             if not getattr(self, name):
                 raise DataError(f"There are no examples for {name}. Give some, or let them be split off the data.")
+        # From train only: a class that was never trained cannot be predicted.
         object.__setattr__(self, "labels", tuple(sorted({example.label for example in self.train})))
         if len(self.labels) < 2:
             raise DataError(
@@ -144,6 +145,7 @@ def _parts_of_path(path: Path, config: DataConfig) -> dict[str, _Part]:
     if is_eraser(path):
         check_format(path.name, "eraser", config)
         corpus = open_eraser(path, config.limits)
+        # Columns of tables do not apply to ERASER, whose fields have fixed names; limits do.
         own = DataConfig(
             tokenised=True,
             skip_bad=config.skip_bad,
@@ -202,6 +204,7 @@ def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -
     from_dev = apportion(n_dev, sizes, {label: size - 1 - from_test[label] for label, size in sizes.items()})
     split = np.zeros(len(examples), dtype=np.int8)
     for label, members in rows.items():
+        # Seeded by class, so that the rows of one class do not depend on which other classes there are.
         # Test is taken from the front and dev from the back of each class's shuffled rows, so that neither depends on
         # whether the other is split off.
         shuffled = np.random.default_rng([seed, zlib.crc32(label.encode())]).permutation(members)

@@ -17,6 +17,9 @@ Flags = NDArray[np.bool_]
 Bounds = tuple[float, float]
 """The two ends of an interval."""
 
+Texts = ArrayLike | None
+"""Number of the text of each instance, where several share one; then whole texts are drawn."""
+
 N_RESAMPLES = 2_000
 LEVEL = 0.95
 """Share of the resamples inside an interval."""
@@ -99,25 +102,19 @@ def bootstrap_interval(
     n_instances: int,
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
-    texts: ArrayLike | None = None,
+    texts: Texts = None,
 ) -> Interval:
     """Compute the percentile interval of any figure.
 
     :param statistic: The figure over the instances with these numbers, which may be repeated.
-    :param texts: Number of the text of each instance, where several share one; then whole texts are drawn.
     """
     check_sizes(n_instances, n_resamples)
     draws = [statistic(rows) for rows in draw_rows(n_instances, n_resamples, seed, texts)]
     return percentile_interval(statistic(np.arange(n_instances)), np.array(draws, dtype=np.float64))
 
 
-def mean_interval(
-    values: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: ArrayLike | None = None
-) -> Interval:
-    """Compute the interval of the mean of one value for each instance.
-
-    :param texts: Number of the text of each instance, where several share one; then whole texts are drawn.
-    """
+def mean_interval(values: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None) -> Interval:
+    """Compute the interval of the mean of one value for each instance."""
     row = np.asarray(values, dtype=np.float64)
     if row.ndim != 1:
         raise ValueError(f"Give one value for each instance, got an array of shape {row.shape}.")
@@ -127,24 +124,20 @@ def mean_interval(
     if check_texts(texts, len(row)) is not None:
         return ratio_interval(row, np.ones(len(row)), n_resamples, seed, texts)
     distinct, counts = np.unique(row, return_counts=True)
-    if len(distinct) > len(row) / 8:  # drawing counts of distinct values would be slower than drawing instances
+    # With many distinct values, drawing their counts is slower than drawing instances.
+    if len(distinct) > len(row) / 8:
         return bootstrap_interval(lambda rows: float(row[rows].mean()), len(row), n_resamples, seed)
     means = [draws @ distinct / len(row) for draws in resample_counts(counts, n_resamples, seed)]
     return percentile_interval(float(row.mean()), np.concatenate(means))
 
 
 def ratio_interval(
-    parts: ArrayLike,
-    wholes: ArrayLike,
-    n_resamples: int = N_RESAMPLES,
-    seed: int = 0,
-    texts: ArrayLike | None = None,
+    parts: ArrayLike, wholes: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
 ) -> Interval:
     """Compute the interval of one sum over another, such as kept words over all words; 0 if the second sum is 0.
 
     :param parts: One value for each instance.
     :param wholes: One value for each instance.
-    :param texts: Number of the text of each instance, where several share one; then whole texts are drawn.
     """
     above, below = (np.asarray(column, dtype=np.float64) for column in (parts, wholes))
     if above.ndim != 1 or above.shape != below.shape:
@@ -163,16 +156,9 @@ def ratio_interval(
 
 
 def accuracy_interval(
-    gold: ArrayLike,
-    predicted: ArrayLike,
-    n_resamples: int = N_RESAMPLES,
-    seed: int = 0,
-    texts: ArrayLike | None = None,
+    gold: ArrayLike, predicted: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
 ) -> Interval:
-    """Compute the interval of the accuracy, from numbered labels.
-
-    :param texts: Number of the text of each instance, where several share one; then whole texts are drawn.
-    """
+    """Compute the interval of the accuracy, from numbered labels."""
     labels, answers = check_labels(gold, predicted)
     return mean_interval(labels == answers, n_resamples, seed, texts)
 
@@ -183,12 +169,11 @@ def macro_f1_interval(
     n_classes: int,
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
-    texts: ArrayLike | None = None,
+    texts: Texts = None,
 ) -> Interval:
     """Compute the interval of the macro-F1, from numbered labels.
 
     :param n_classes: The classes below this number are averaged; others count only against them.
-    :param texts: Number of the text of each instance, where several share one; then whole texts are drawn.
     """
     whole, draws = _draw_class_counts(gold, predicted, n_classes, n_resamples, seed, texts)
     return percentile_interval(float(whole.macro_f1[0]), np.concatenate([block.macro_f1 for block in draws]))
@@ -208,12 +193,11 @@ def class_intervals(
     n_classes: int,
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
-    texts: ArrayLike | None = None,
+    texts: Texts = None,
 ) -> list[ClassIntervals]:
     """Compute the intervals of precision, recall and F1 of each class, from numbered labels.
 
     :param n_classes: Only classes below this number are scored.
-    :param texts: Number of the text of each instance, where several share one; then whole texts are drawn.
     """
     whole, draws = _draw_class_counts(gold, predicted, n_classes, n_resamples, seed, texts)
     columns = [
@@ -224,7 +208,7 @@ def class_intervals(
 
 
 def _draw_class_counts(
-    gold: ArrayLike, predicted: ArrayLike, n_classes: int, n_resamples: int, seed: int, texts: ArrayLike | None
+    gold: ArrayLike, predicted: ArrayLike, n_classes: int, n_resamples: int, seed: int, texts: Texts
 ) -> tuple["ClassCounts", list["ClassCounts"]]:
     """Count correct, gold and predicted instances of each class, in the whole sample and in all resamples."""
     check_sizes(len(np.atleast_1d(gold)), n_resamples)
@@ -246,6 +230,7 @@ def percentile_intervals(values: Floats, draws: Floats) -> list[Interval]:
     :param draws: Each figure in each resample; NaN, which is left out, where it is undefined. Shape: (resamples,
         figures).
     """
+    # nanpercentile is far slower, and most draws have no NaN.
     tail = 100 * (1 - LEVEL) / 2
     percentile = np.nanpercentile if np.isnan(draws).any() else np.percentile
     lows, highs = percentile(draws, (tail, 100 - tail), axis=0).tolist()
@@ -273,7 +258,7 @@ def describe_shared_texts(n_documents: int, n_texts: int) -> str:
     return f"{n_documents:,} documents share {n_texts:,} text{'' if n_texts == 1 else 's'}"
 
 
-def draw_rows(n_instances: int, n_resamples: int, seed: int, texts: ArrayLike | None = None) -> Iterator[Ints]:
+def draw_rows(n_instances: int, n_resamples: int, seed: int, texts: Texts = None) -> Iterator[Ints]:
     """Draw as many texts as there are, with replacement, and list their instances, for each resample.
 
     :param texts: Number of the text of each instance; each instance is a text of its own by default.
@@ -327,9 +312,10 @@ class Kinds:
     """Number of texts of each kind. Shape: (kinds,)."""
 
     @classmethod
-    def of(cls, *columns: Ints, texts: ArrayLike | None = None) -> "Kinds":
+    def of(cls, *columns: Ints, texts: Texts = None) -> "Kinds":
         """Group texts, independently of the order of the instances and of the numbers of the texts."""
         rows = np.stack(columns, axis=1)
+        # Sorted, so that equal samples give equal intervals whatever their order.
         cells, places, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
         numbers = check_texts(texts, len(rows))
         if numbers is None:
@@ -362,6 +348,7 @@ class Kinds:
             places = self.kind[flags] * n_classes + label[flags]
             return np.bincount(places, minlength=size).astype(np.float64).reshape(-1, n_classes)
 
+        # A label outside of the classes counts as an error, but not as a class.
         known = gold < n_classes
         return ClassCounts(
             count(gold, known & (gold == predicted)), count(gold, known), count(predicted, predicted < n_classes)
@@ -450,7 +437,7 @@ def check_labels(*columns: ArrayLike) -> list[Ints]:
     return [array.astype(np.int64) for array in arrays]
 
 
-def check_texts(texts: ArrayLike | None, n_instances: int) -> Ints | None:
+def check_texts(texts: Texts, n_instances: int) -> Ints | None:
     """Refuse texts that are not numbered, or not one for each instance.
 
     :return: The numbers; None if each instance is a text of its own.

@@ -11,7 +11,8 @@ from fresh.metrics.bootstrap import Bounds, Flags, Floats, Ints
 from fresh.rationale import Prediction
 
 N_BINS = 15
-ROUNDING = 1e-6  # single precision may leave [0, 1] by this much
+# Probabilities of networks in single precision may leave [0, 1] by this much.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Calibration:
 
 def accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
     """Compute the share of the examples that were predicted right."""
+    # Not numpy: it drops the null characters at the end of strings.
     _check_pairs(gold, predicted)
     return sum(label == answer for label, answer in zip(gold, predicted, strict=True)) / len(gold)
 
@@ -134,7 +136,8 @@ def assign_bins(
     confidences = np.array([prediction.probability for prediction in predictions])
     correct = np.array([label == answer for label, answer in zip(gold, answers, strict=True)])
     edges = np.arange(n_bins + 1) / n_bins
-    return np.searchsorted(edges[1:-1], confidences), confidences, correct  # on an edge: in the bin below it
+    # A confidence on an edge is in the bin below it.
+    return np.searchsorted(edges[1:-1], confidences), confidences, correct
 
 
 def calibration_error(places: Ints, gaps: Floats) -> float:

@@ -147,6 +147,7 @@ def _clip_spans(spans: Spans, first: int, after: int) -> Iterator[tuple[int, int
     """Clip spans to a range of words, and count from its start."""
     for start, end in spans:
         low, high = max(start, first), min(end, after)
+        # An empty span belongs to the text that it lies in.
         if low < high or first <= start == end < after:
             yield low - first, high - first
 
@@ -198,6 +199,7 @@ def _auprc(marked: Flags, scores: Floats) -> float:
 
 def score_agreement(counts: AgreementCounts) -> Agreement:
     """Compute the figures from counts."""
+    # As in ERASER, an instance without a word on either side is left out, not perfect.
     some = (counts.words_marked > 0) | (counts.words_kept > 0)
     token = Score(*(_mean(each[some]) for each in (counts.token_precision, counts.token_recall, counts.token_f1)))
     iou = _score(

@@ -17,6 +17,7 @@ from fresh.metrics.bootstrap import (
     Interval,
     Ints,
     Kinds,
+    Texts,
     check_classes,
     check_labels,
     check_sizes,
@@ -63,12 +64,9 @@ def compare_accuracy(
     second: ArrayLike,
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
-    texts: ArrayLike | None = None,
+    texts: Texts = None,
 ) -> Comparison:
-    """Compare the accuracy of two models, from numbered labels, by an exact test.
-
-    :param texts: Number of the text of each document, where several share one; then whole texts are drawn and permuted.
-    """
+    """Compare the accuracy of two models, from numbered labels, by an exact test."""
     labels, one, two = check_labels(gold, first, second)
     check_sizes(len(labels), n_resamples)
     kinds = Kinds.of((one == labels).astype(np.int64) - (two == labels), texts=texts)
@@ -96,9 +94,11 @@ def _accuracy_p(leads: Ints, counts: Ints) -> float:
     """
     from scipy import stats
 
-    if (np.abs(leads) <= 1).all():  # a sign test
+    # With one document a text, this is a sign test.
+    if (np.abs(leads) <= 1).all():
         n_first, n_second = (int(counts[leads == sign].sum()) for sign in (1, -1))
         return float(stats.binomtest(n_first, n_first + n_second).pvalue) if n_first + n_second else 1.0
+    # The distribution of the sum of leads is the convolution of those of texts with one lead. No permutation is drawn.
     probabilities = np.ones(1)  # of each lead, from the lowest possible to the highest
     for size in np.unique(np.abs(leads[leads != 0])).tolist():
         n_texts = int(counts[np.abs(leads) == size].sum())
@@ -117,12 +117,11 @@ def compare_macro_f1(
     n_classes: int,
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
-    texts: ArrayLike | None = None,
+    texts: Texts = None,
 ) -> Comparison:
     """Compare the macro-F1 of two models, from numbered labels.
 
     :param n_classes: The classes below this number are averaged; others count only against them.
-    :param texts: Number of the text of each document, where several share one; then whole texts are drawn and permuted.
     """
     check_classes(n_classes)
     labels, one, two = check_labels(gold, first, second)
@@ -209,6 +208,7 @@ class _Swaps:
         observed = one.macro_f1 - two.macro_f1
         first = ClassCounts(one.correct + correct, one.gold, one.predicted + predicted).macro_f1
         second = ClassCounts(two.correct - correct, two.gold, two.predicted - predicted).macro_f1
+        # Sums in another order differ by rounding: a tie must count as at least as large.
         return np.asarray(np.abs(first - second) >= np.abs(observed) - NOISE)
 
 
@@ -243,8 +243,9 @@ def welch(first: Iterable[float], second: Iterable[float]) -> Welch:
     if max(np.ptp(one) / max(1, abs(one).max()), np.ptp(two) / max(1, abs(two).max())) <= NOISE:
         note = "all seeds of each model gave the same figure, so there is no variance to test against."
         return Welch(difference, None, None, None, note)
+    # scipy warns if the seeds of one model all agree, which is fine as long as those of the other do not.
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # scipy warns if the seeds of one model all agree
+        warnings.simplefilter("ignore", RuntimeWarning)
         test = stats.ttest_ind(one, two, equal_var=False)
     return Welch(difference, float(test.statistic), float(test.df), float(test.pvalue))
 

@@ -70,11 +70,13 @@ def merge_annotations(
     if unnamed and len(questions) > 1:
         problem = f"it has the questions {', '.join(questions)}."
         raise RowError(row.place, problem, "Name the one that gives the label with `label`.")
+    # Annotators who left a question out have no vote on it.
     for question in questions:
         chosen = [annotation.choices[question] for annotation in annotations if question in annotation.choices]
         name = config.label if unnamed else question
         values[name] = _majority_label(row, chosen) if name == config.label else chosen[0]
     if config.rationale:
+        # An annotator who marked nothing votes against every word; one who was not asked does not vote.
         spans = tuple(annotation.spans for annotation in annotations if annotation.spans is not None)
         values[config.rationale] = AnnotatorSpans(spans) if any(spans) else None
     return replace(row, values=values)
@@ -174,4 +176,5 @@ def matches_text(text: str, start: int, end: int, expected: str | None) -> bool:
 
 
 def _without_space(text: str) -> str:
-    return "".join(text.replace("\\n", " ").split())  # Label Studio writes a line break as a backslash and an n
+    # Label Studio writes a line break as a backslash and an n.
+    return "".join(text.replace("\\n", " ").split())

@@ -53,7 +53,8 @@ def _parse_line(row: Row, config: DataConfig) -> Row:
     classes = row.values["cats"] if has_cats else [item for item in items if not isinstance(item, list | tuple | dict)]
     if (has_cats or classes) and (config.label not in fields or config.label == DataConfig().label):
         fields[config.label] = single_choice(classes)
-    if "probability" in fields and "Comments" not in row.values:  # our own export: doccano adds the comments
+    # Our own export holds the model's rationale. doccano adds comments to what it exports.
+    if "probability" in fields and "Comments" not in row.values:
         fields[config.label] = NoLabel("nobody has annotated it.")
     entities = row.values.get("entities")
     spans = [item for item in (entities if isinstance(entities, list) else items) if item not in classes]

@@ -77,6 +77,7 @@ def _parse_task(row: Row, config: DataConfig) -> Row:
         fields[config.id] = row.values.get("id")
     all_items = row.values.get("annotations") or row.values.get("completions") or []
     items = [item for item in all_items if not item.get("was_cancelled") and not item.get("skipped")]
+    # A reviewer marks an annotation as the ground truth to settle what the others disagree on.
     items = [item for item in items if item.get("ground_truth")] or items
     if not items and fields.get(config.label) is None:
         fields[config.label] = NoLabel("it was skipped." if all_items else "nobody has annotated it.")
@@ -133,6 +134,7 @@ def _parse_spans(row: Row, regions: Sequence[Mapping[str, Any]], text: object) -
     if not isinstance(text, str):
         return ()  # the missing text is reported where texts are read
     expected = [region.get("text") for region in regions]
+    # Versions before 2022 do not say that they count code units; only the text next to a span shows it.
     converted = tuple(span for span in from_utf16(text, spans) if span is not None)
     if not _all_match(text, spans, expected) and len(converted) == len(spans) and _all_match(text, converted, expected):
         return converted

@@ -131,6 +131,7 @@ def _parse_spans(row: Row, items: Sequence[Mapping[str, Any]], text: Any) -> tup
     if not isinstance(text, str):
         return spans
     expected = [item.get("span", item.get("text")) for item in items]
+    # Potato 1 counts from the first character that is not white space; the text next to each span shows it.
     n_leading = len(text) - len(text.lstrip())
     moved = tuple((start + n_leading, end + n_leading) for start, end in spans)
     if any(expected) and all(matches_text(text, *span, words) for span, words in zip(moved, expected, strict=True)):

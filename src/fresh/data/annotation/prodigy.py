@@ -48,6 +48,7 @@ def _parse_lines(lines: Sequence[Row], config: DataConfig) -> Row:
     for row in accepted or lines[:1]:
         fields |= dict(row.values["meta"]) if isinstance(row.values.get("meta"), Mapping) else {}
         fields |= {name: value for name, value in row.values.items() if name not in FIELDS}
+    # Prodigy marks tasks to be left out, whatever their annotations.
     if not accepted:
         verb = ANSWERS.get(str(lines[0].values.get("answer")), "not answered")
         fields[config.label] = NoLabel(f"it was {verb}.")

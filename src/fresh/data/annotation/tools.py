@@ -28,6 +28,7 @@ class _Format:
     """Converts its rows to rows of a table."""
 
 
+# In this order: a task of Potato, for example, looks like a table, too.
 FORMATS = {
     "label_studio": _Format("Label Studio's JSON", label_studio.is_label_studio, label_studio.read),
     "prodigy": _Format("Prodigy's JSON lines", prodigy.is_prodigy, prodigy.read),
@@ -142,7 +143,8 @@ def export(explanations: Iterable[Explanation], path: str | Path, tool: str) -> 
             file.write(after)
         if not count:
             raise DataError("There is nothing to export: no text was explained.")
-        for place in configs:  # before the tasks appear: once they are there, the export is complete
+        # Before the tasks appear: once they are there, the export is complete.
+        for place in configs:
             assert exporter.format_config is not None
             with atomic_write(place) as config:
                 text = exporter.format_config(target.name, sorted(labels), has_query)
