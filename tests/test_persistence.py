@@ -24,7 +24,7 @@ from fresh.rationalizer import Rationalizer, find_model
 from fresh.reporting.report import Report, Row
 from fresh.selection.discretizers import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK, TopK
 from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor
-from shared_model_folder import LongWords
+from small import LongWords
 
 TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "it plays in great sea film bad"]
 

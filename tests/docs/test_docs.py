@@ -1,3 +1,5 @@
+import ast
+import pkgutil
 import re
 import runpy
 import sys
@@ -94,3 +96,36 @@ def test_the_scorer_of_the_guide_is_short_and_runs(
     exec(compile(code, "own-scorer.md", "exec"), names)  # noqa: S102
     found = names["model"].explain("it was a preposterously bad film of two")
     assert found.rationale.words == ("preposterously", "film")
+
+
+REFERENCE = re.compile(r"`(fresh(?:\.[A-Za-z_]\w*)+)\(?")
+CODE = [(page, code) for page in PAGES if page.name != "log.md" for code in BLOCK.findall(page.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize(("page", "code"), CODE, ids=[str(page.relative_to(ROOT)) for page, _ in CODE])
+def test_python_code_imports_what_exists(page: Path, code: str) -> None:
+    tree = ast.parse(code)
+    imports: list[ast.stmt] = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    exec(compile(ast.Module(imports, []), str(page), "exec"), {})  # noqa: S102
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and re.fullmatch(r"fresh(\.\w+)+", name := ast.unparse(node)):
+            pkgutil.resolve_name(name)
+
+
+def test_pages_refer_to_names_that_exist() -> None:
+    names = {name for page in PAGES if page.name != "log.md" for name in REFERENCE.findall(page.read_text("utf-8"))}
+    wrong = []
+    for name in sorted(names):
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError):
+            wrong.append(name)
+    assert wrong == []
+
+
+def test_all_public_names_can_be_imported() -> None:
+    packages = [f"fresh.{path.parent.name}" for path in (ROOT / "src/fresh").glob("*/__init__.py")]
+    for package in ("fresh", *sorted(packages)):
+        module = pkgutil.resolve_name(package)
+        for name in getattr(module, "__all__", ()):
+            assert getattr(module, name) is not None

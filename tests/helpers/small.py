@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fresh.attribution import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
-from fresh.document import Example
+from fresh.document import Document, Example, Saliency
 from fresh.predictor import Predictor
+from fresh.progress import _Silent
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
 from fresh.selection.extractors import SaliencyExtractor
@@ -82,3 +85,23 @@ def reported(report: Report | None) -> Report:
     """Take the report that a trained model surely has."""
     assert report is not None
     return report
+
+
+class Saying(_Silent):
+    """A progress that keeps what is said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+class LongWords:
+    """A scorer such as a user might write: longer words score higher."""
+
+    def __init__(self, support: SupportModel) -> None:
+        self.support = support
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        return [Saliency(np.array([len(word) for word in item.words]), "pos", item.id) for item in documents]

@@ -27,7 +27,7 @@ from fresh.training.feature_cache import FeatureStore
 from fresh.training.fit import TrainingPairs, encode, train_classifiers
 from fresh.training.loop import RunContext
 from networks import texts_of
-from shared_recipe_resume import Saying
+from small import Saying
 from tiny import ARCHITECTURES, N_POSITIONS, SHAPE, bert_tokenizer
 
 BATCHES = {"padded": (3, 9, 0, 6), "dense": (7, 7, 7), "staggered": (N_POSITIONS + 40, 5, 2 * N_POSITIONS)}

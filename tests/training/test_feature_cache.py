@@ -37,7 +37,7 @@ from fresh.training.feature_cache import (
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 from networks import last_matrix
-from shared_recipe_resume import Saying
+from small import Saying
 from tiny import ARCHITECTURES, KEY_BIASES, N_POSITIONS, WORDS
 from training_hooks import record_losses
 from training_toys import CPU

@@ -15,7 +15,7 @@ from fresh.data.splits import Splits
 from fresh.errors import ConfigError, OutputError
 from fresh.pipeline import _RUN_FILE, describe_unfinished, partial_folder, train
 from fresh.progress import SILENT
-from shared_recipe_resume import Saying
+from small import Saying
 from training_hooks import interrupt_training, list_epochs
 
 EPOCHS = 3
