@@ -1,5 +1,6 @@
 """The grids of the paper, as they are given out."""
 
+import hashlib
 import json
 import tarfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from fresh.data.corpora import CORPORA
 from fresh.experiments.figures import read_figure_config
 from fresh.experiments.grid import check_grid, key_settings
 from fresh.experiments.grid_file import read_grid
+from fresh.experiments.plan import tasks_of
 from fresh.training.config import LATER
 
 FOLDER = Path(__file__).parents[2] / "experiments"
@@ -25,6 +27,17 @@ SIZES = {
     "steady": 4 * 3,
     "recipe": 14 * 3 * 2,
 }
+
+KEYS = {
+    "main": "3d1ffe4114d42466",
+    "mpnet": "2fd294d25e074781",
+    "lengths": "93691e950958d2fd",
+    "human": "8a783bf7430d1321",
+    "search": "97b5fca4ffda5f71",
+    "global": "127e3243c812bbb8",
+    "evinf": "0c5a20003c29b749",
+}
+"""Digests of all keys of the grids whose runs were published, as version 0923d3f computed them."""
 
 
 def test_all_grids_are_known() -> None:
@@ -41,6 +54,9 @@ def test_each_grid_can_be_run_and_says_how(name: str) -> None:
     assert {cell.corpus for cell in grid.specs} <= set(CORPORA)
     assert f"fresh run experiments/{name}.toml --data-dir DATA --out runs" in path.read_text(encoding="utf-8")
     read_figure_config(grid.figure, {})
+    if name in KEYS:
+        keys = [[str(spec), [task.key for task in tasks_of(spec, run, "digest")]] for spec, run in found.runs]
+        assert hashlib.sha256(json.dumps(sorted(keys)).encode()).hexdigest()[:16] == KEYS[name]
 
 
 def read_archive() -> dict[str, dict[str, Any]]:
