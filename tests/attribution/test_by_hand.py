@@ -255,7 +255,7 @@ def test_integrated_gradients_add_up_to_what_the_words_add(support: SupportModel
 
 
 def added_to_masks(support: SupportModel, document: Document) -> float:
-    """What the words (each of them one piece) add to the predicted label's probability, compared with masks."""
+    """What the words (each of them one token) add to the predicted label's probability, compared with masks."""
     classifier, target = support.classifier, target_of(support, document)
     ids = classifier.encoder.tokenizer(" ".join(document.words), return_tensors="pt").input_ids
     masked = ids.clone()

@@ -50,17 +50,17 @@ class ByHand:
         self.classifier, tokenizer = classifier, classifier.encoder.tokenizer
         lead = classifier.tokenizer.prefix
         self.n_words = len(document.words)
-        self.pieces = [
-            (piece, word)
+        self.tokens = [
+            (token, word)
             for word, found in enumerate(document.words)
-            for piece in tokenizer(lead + found, add_special_tokens=False).input_ids
+            for token in tokenizer(lead + found, add_special_tokens=False).input_ids
         ]
         query = [
-            piece for word in document.query for piece in tokenizer(lead + word, add_special_tokens=False).input_ids
+            token for word in document.query for token in tokenizer(lead + word, add_special_tokens=False).input_ids
         ]
         room = N_POSITIONS - tokenizer.num_special_tokens_to_add(pair=bool(query)) - len(query)
-        parts = [self.pieces[start : start + room] for start in range(0, len(self.pieces), room)]
-        self.windows = [framed(classifier, [piece for piece, _ in part], query) for part in parts]
+        parts = [self.tokens[start : start + room] for start in range(0, len(self.tokens), room)]
+        self.windows = [framed(classifier, [token for token, _ in part], query) for part in parts]
         self.sizes = [len(part) for part in parts]
 
     def embedded(self) -> list[Tensor]:
@@ -73,7 +73,7 @@ class ByHand:
         model = self.classifier.encoder.model
         typed = "token_type_ids" in signature(model.forward).parameters
         vectors: list[list[Tensor]] = [[] for _ in range(self.n_words)]
-        owners = iter([word for _, word in self.pieces])
+        owners = iter([word for _, word in self.tokens])
         for (_, types), values, size in zip(self.windows, embedded, self.sizes, strict=True):
             hidden = model(inputs_embeds=values, **({"token_type_ids": types} if typed else {})).last_hidden_state[0]
             for vector in hidden[1 : 1 + size]:
@@ -91,20 +91,20 @@ class ByHand:
         return head_of(self.classifier).classify(read, weights).softmax(-1).max()
 
     def add_up(self, values: Sequence[Tensor]) -> list[float]:
-        """Add up what the pieces of each word have, window by window."""
+        """Add up what the tokens of each word have, window by window."""
         own = torch.cat([value[1 : 1 + size] for value, size in zip(values, self.sizes, strict=True)]).tolist()
         totals = [0.0] * self.n_words
-        for (_, word), value in zip(self.pieces, own, strict=True):
+        for (_, word), value in zip(self.tokens, own, strict=True):
             totals[word] += value
         return totals
 
 
-def framed(classifier: Classifier, pieces: list[int], query: list[int]) -> tuple[Tensor, Tensor]:
-    """Have the tokenizer put special pieces around a window and its query. Shapes: (1, pieces)."""
+def framed(classifier: Classifier, tokens: list[int], query: list[int]) -> tuple[Tensor, Tensor]:
+    """Have the tokenizer put special tokens around a window and its query. Shapes: (1, tokens)."""
     tokenizer: Any = classifier.encoder.tokenizer
     start, end = tokenizer.cls_token_id, tokenizer.sep_token_id
     between = tokenizer.num_special_tokens_to_add(pair=True) - 2
-    ids = [start, *pieces, *[end] * between, *query, end] if query else [start, *pieces, end]
+    ids = [start, *tokens, *[end] * between, *query, end] if query else [start, *tokens, end]
     seconds = len(query) + 1 if query and tokenizer("a", "a", return_token_type_ids=True).token_type_ids[-1] else 0
     types = [0] * (len(ids) - seconds) + [1] * seconds
     return torch.tensor([ids]), torch.tensor([types])
@@ -129,7 +129,7 @@ def test_three_thousand_words_keep_their_places(encoders: dict[str, Path]) -> No
     table = classifier.tokenizer([Text(document.words, document.query)])
     by_hand = ByHand(classifier, document)
     owned = table.word_of != NO_WORD
-    assert list(zip(table.ids[owned].tolist(), table.word_of[owned].tolist(), strict=True)) == by_hand.pieces
+    assert list(zip(table.ids[owned].tolist(), table.word_of[owned].tolist(), strict=True)) == by_hand.tokens
     assert len(table.ids) == sum(ids.shape[1] for ids, _ in by_hand.windows)
     [saliency] = Attention(support).score([document])
     with torch.no_grad():
@@ -155,29 +155,26 @@ def test_gradient_is_that_of_each_window(architecture: str, encoders: dict[str, 
         np.testing.assert_allclose(saliency.scores, expected / expected.sum(), atol=1e-9)
 
 
-def test_a_shift_is_the_slope_along_each_weight_before_the_softmax(encoders: dict[str, Path]) -> None:
+@pytest.mark.parametrize("kind", [AttentionGradient, AttentionShift])
+def test_scores_are_slopes_along_each_weight_of_the_head(
+    kind: type[AttentionGradient] | type[AttentionShift], encoders: dict[str, Path]
+) -> None:
+    """Times the weight itself; or, for shifts, before its softmax."""
     support = windowed(encoders["bert"])
     items = [long_document(150), long_document(4)]
-    for document, saliency in zip(items, AttentionShift(support).score(items), strict=True):
+    for document, saliency in zip(items, kind(support).score(items), strict=True):
         by_hand = ByHand(support.classifier, document)
         read, weights = by_hand.weigh(by_hand.pool(by_hand.embedded()))
-        leaf = weights.detach().log().requires_grad_()
-        [gradient] = torch.autograd.grad(by_hand.probability(read.detach(), leaf.softmax(-1)), leaf)
-        np.testing.assert_allclose(saliency.scores, gradient[0].numpy(), atol=1e-9)
+        is_shift = kind is AttentionShift
+        leaf = (weights.detach().log() if is_shift else weights.detach()).requires_grad_()
+        [gradient] = torch.autograd.grad(
+            by_hand.probability(read.detach(), leaf.softmax(-1) if is_shift else leaf), leaf
+        )
+        expected = (gradient if is_shift else leaf * gradient)[0].detach().numpy()
+        np.testing.assert_allclose(saliency.scores, expected, atol=1e-9)
         assert np.ptp(saliency.scores) > 1e-6
-        assert saliency.scores.sum() == pytest.approx(0, abs=1e-6)
-
-
-def test_attention_gradient_is_the_slope_along_each_weight(encoders: dict[str, Path]) -> None:
-    support = windowed(encoders["bert"])
-    items = [long_document(150), long_document(4)]
-    for document, saliency in zip(items, AttentionGradient(support).score(items), strict=True):
-        by_hand = ByHand(support.classifier, document)
-        read, weights = by_hand.weigh(by_hand.pool(by_hand.embedded()))
-        leaf = weights.detach().requires_grad_()
-        [gradient] = torch.autograd.grad(by_hand.probability(read.detach(), leaf), leaf)
-        np.testing.assert_allclose(saliency.scores, (leaf * gradient)[0].detach().numpy(), atol=1e-9)
-        assert np.ptp(saliency.scores) > 1e-6
+        if is_shift:
+            assert saliency.scores.sum() == pytest.approx(0, abs=1e-6)
 
 
 def test_integrated_gradients_add_up_to_what_the_words_add(encoders: dict[str, Path]) -> None:

@@ -40,22 +40,89 @@ def test_sound_rationales_are_left_in_peace() -> None:
     assert not any(finding.degenerate for finding in found.values())
 
 
-def test_stop_words_and_signs_only() -> None:
-    finding = find([("[The] [,] film [Is] good", "pos"), ("a [film] [.]", "neg"), ("[not] here", "neg")])["stop words"]
-    assert finding == Finding(
-        "stop words", True, 1, 3, ("0",), "1 of 3 rationales consist of punctuation and stop words only."
-    )
+FIRST, LAST = [("[one] [two] three", "a"), ("[one] two", "b")] * 5, [("one [two] [three]", "a"), ("one [two]", "b")] * 5
+ONE_LENGTH = [("a [b] c", "x"), ("[a] b c d", "y")] * 5
+WHOLE = [("[one] [two]", "a"), ("[one]", "b")] * 9
+CLASS_WORD = [("some [Yes] words", "pos"), ("a [yes] [b] c", "pos"), ("yes [words] more", "neg")] * 10
 
 
-def test_a_few_rationales_of_stop_words_are_no_alarm() -> None:
-    finding = find([("[the] film", "a"), *[("the [film]", "a")] * 9])["stop words"]
-    assert (finding.degenerate, finding.count, finding.total) == (False, 1, 10)
+@pytest.mark.parametrize(
+    ("check", "rows", "degenerate", "counts", "sentence"),
+    [
+        ("no words", [("a b", "x"), ("[a] b", "x")], True, (1, 2), "1 of 2 rationales have no words at all."),
+        (
+            "stop words",
+            [("[The] [,] film [Is] good", "pos"), ("a [film] [.]", "neg"), ("[not] here", "neg")],
+            True,
+            (1, 3),
+            "1 of 3 rationales consist of punctuation and stop words only.",
+        ),
+        ("stop words", [("[the] film", "a"), *[("the [film]", "a")] * 9], False, (1, 10), ""),
+        ("stop words", [("[Der] Film", "a")], False, (0, 1), ""),
+        (
+            "first words",
+            FIRST,
+            True,
+            (10, 10),
+            "10 of 10 rationales that leave words out are the first words of their document.",
+        ),
+        ("last words", FIRST, False, (0, 10), ""),
+        ("first words", FIRST[:9], False, (9, 9), ""),  # too few to say always
+        ("last words", LAST, True, (10, 10), ""),
+        ("first words", LAST, False, (0, 10), ""),
+        ("first words", WHOLE, False, (0, 0), ""),  # whole documents are not their first words
+        ("last words", WHOLE, False, (0, 0), ""),
+        (
+            "same length",
+            WHOLE,
+            False,
+            (0, 0),
+            "0 of 0 rationales that leave words out have 0 words, and their documents are all of one length.",
+        ),
+        (
+            "same length",
+            ONE_LENGTH,
+            True,
+            (10, 10),
+            "10 of 10 rationales that leave words out have 1 word, and their documents differ in length.",
+        ),
+        ("same length", [*ONE_LENGTH, ("[a] [b] c", "x")], False, (10, 11), ""),
+        ("same length", [("a [b] c", "x")] * 10, False, (10, 10), ""),
+        (
+            "class word of pos",
+            CLASS_WORD,
+            True,
+            (20, 20),
+            "'yes' is in 20 of 20 rationales of 'pos' and in 0 of 10 of the others.",
+        ),
+        ("class word of neg", CLASS_WORD, True, (10, 10), ""),
+        ("class word of pos", CLASS_WORD[:12], False, (8, 8), ""),  # too few
+        (
+            "class word of pos",
+            [("the [the] [x]", "pos"), ("a [the] [y] b", "neg")] * 10,
+            True,
+            (10, 10),
+            "'x' is in 10",
+        ),
+        ("class word of pos", [("a [the] b", "pos"), ("a [the] b c", "neg")] * 10, False, (10, 10), ""),
+        ("class word of only", [("a [b]", "only")] * 20, False, (0, 20), "No word can tell 'only' from other classes."),
+    ],
+)
+def test_rationales_that_say_nothing_are_counted(
+    check: str, rows: list[tuple[str, str]], degenerate: bool, counts: tuple[int, int], sentence: str
+) -> None:
+    finding = find(rows)[check]
+    assert (finding.degenerate, (finding.count, finding.total)) == (degenerate, counts)
+    assert finding.sentence.startswith(sentence)
+
+
+def test_a_few_documents_are_named() -> None:
+    assert find(FIRST)["first words"].ids == ("0", "1", "2", "3", "4")
+    assert find(CLASS_WORD)["class word of pos"].ids == ("0", "1", "3", "4", "6")
 
 
 def test_stop_words_of_another_language() -> None:
-    rows = [("[Der] Film", "a")]
-    assert find(rows)["stop words"].count == 0
-    assert find(rows, stop_words=frozenset({"der"}))["stop words"].count == 1
+    assert find([("[Der] Film", "a")], stop_words=frozenset({"der"}))["stop words"].count == 1
 
 
 @pytest.mark.parametrize("word", ["no", "not", "never", "n't", "nor", "without"])
@@ -63,86 +130,15 @@ def test_negation_is_no_stop_word(word: str) -> None:
     assert word not in STOP_WORDS
 
 
-@pytest.mark.parametrize("sign", [".", "--", "...", "«", "`", "=", "。", "'", "\u00ad"])
-def test_signs_are_punctuation(sign: str) -> None:
-    assert _is_punctuation(sign)
-
-
-@pytest.mark.parametrize("word", ["a", "7", "👍🏽", "❤\ufe0f", "$", "中", "n't"])
-def test_what_says_something_is_no_punctuation(word: str) -> None:
-    assert not _is_punctuation(word)
-
-
-def test_always_the_first_words() -> None:
-    rows = [("[one] [two] three", "a"), ("[one] two", "b")] * 5
-    found = find(rows)
-    assert found["first words"] == Finding(
-        "first words",
-        True,
-        10,
-        10,
-        ("0", "1", "2", "3", "4"),
-        "10 of 10 rationales that leave words out are the first words of their document.",
-    )
-    assert not found["last words"].degenerate
-    assert not find(rows[:9])["first words"].degenerate  # too few to say always
-
-
-def test_always_the_last_words() -> None:
-    found = find([("one [two] [three]", "a"), ("one [two]", "b")] * 5)
-    assert found["last words"].degenerate
-    assert not found["first words"].degenerate
-
-
-def test_whole_documents_are_not_their_first_words() -> None:
-    found = find([("[one] [two]", "a"), ("[one]", "b")] * 9)
-    for check in ("first words", "last words", "same length"):
-        assert (found[check].degenerate, found[check].total) == (False, 0)
-    assert found["same length"].sentence == (
-        "0 of 0 rationales that leave words out have 0 words, and their documents are all of one length."
-    )
-
-
-def test_a_word_that_stands_for_a_class() -> None:
-    rows = [("some [Yes] words", "pos"), ("a [yes] [b] c", "pos"), ("yes [words] more", "neg")] * 10
-    finding = find(rows)["class word of pos"]
-    assert finding == Finding(
-        "class word of pos",
-        True,
-        20,
-        20,
-        ("0", "1", "3", "4", "6"),
-        "'yes' is in 20 of 20 rationales of 'pos' and in 0 of 10 of the others.",
-    )
-    assert find(rows)["class word of neg"].degenerate
-    assert not find(rows[:12])["class word of pos"].degenerate  # too few
-
-
-def test_a_word_of_all_classes_stands_for_none() -> None:
-    rows = [("the [the] [x]", "pos"), ("a [the] [y] b", "neg")] * 10
-    assert "'x' is in 10 of 10" in find(rows)["class word of pos"].sentence
-    rows = [("a [the] b", "pos"), ("a [the] b c", "neg")] * 10
-    assert not find(rows)["class word of pos"].degenerate
-
-
-def test_one_class_has_no_class_word() -> None:
-    finding = find([("a [b]", "only")] * 20)["class word of only"]
-    assert (finding.degenerate, finding.sentence) == (False, "No word can tell 'only' from other classes.")
-
-
-def test_one_length_for_all_documents() -> None:
-    rows = [("a [b] c", "x"), ("[a] b c d", "y")] * 5
-    assert find(rows)["same length"].degenerate
-    assert find(rows)["same length"].sentence == (
-        "10 of 10 rationales that leave words out have 1 word, and their documents differ in length."
-    )
-    assert not find([*rows, ("[a] [b] c", "x")])["same length"].degenerate
-    assert not find([("a [b] c", "x")] * 10)["same length"].degenerate
-
-
-def test_rationales_without_words() -> None:
-    finding = find([("a b", "x"), ("[a] b", "x")])["no words"]
-    assert finding == Finding("no words", True, 1, 2, ("0",), "1 of 2 rationales have no words at all.")
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        *((sign, True) for sign in (".", "--", "...", "«", "`", "=", "。", "'", "\u00ad")),
+        *((word, False) for word in ("a", "7", "👍🏽", "❤\ufe0f", "$", "中", "n't")),
+    ],
+)
+def test_signs_are_punctuation(word: str, expected: bool) -> None:
+    assert _is_punctuation(word) is expected
 
 
 @given(st.lists(documents(), min_size=1, max_size=6), st.data())

@@ -100,9 +100,8 @@ def test_another_seed_leaves_out_other_documents(
     saved: str, reviews: str, audited: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", saved, reviews, *COLUMNS, "--seed", "6", *CPU]) == 0
-    assert (
-        "The model was trained with seed 5. With seed 6, what is cut off for test may have been trained on"
-        in " ".join(capsys.readouterr().err.split())
+    assert "The model was trained with seed 5. With seed 6, the test split may hold training documents" in " ".join(
+        capsys.readouterr().err.split()
     )
     splits = load_splits(reviews, DataConfig(text="review", label="stars", id="name"), seed=6)
     assert ids(audited[0][1]) == ids(splits.test)
@@ -165,31 +164,6 @@ def test_something_broken_has_its_own_status(
     assert shown.endswith("\nBroken: invariance.\n")
 
 
-def test_the_help_names_the_statuses_and_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["audit", "--help"])
-    shown = capsys.readouterr().out
-    assert "Exit status: 0 if all holds, also where somebody should look; 3 if something is broken;" in shown
-    for option in ("--text", "--label", "--query", "--dev", "--test-share", "--skip-bad", "--data-dir", "--trials"):
-        assert option in shown
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (("--json", "nowhere/audit.json"), "There is no folder nowhere to write to. Create it first."),
-        (("--markdown", "nowhere/audit.md"), "There is no folder nowhere to write to. Create it first."),
-        (("--trials", "0"), "n_trials must be at least 1, got 0."),
-        (("--test-share", "2"), "--test-share must be in (0, 1), got 2.0."),
-    ],
-)
-def test_what_cannot_be_done_is_said(
-    options: tuple[str, str], expected: str, saved: str, reviews: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["audit", saved, reviews, *COLUMNS, *options, *CPU]) == 1
-    assert capsys.readouterr().err.endswith(f"fresh audit: {expected}\n")
-
-
 def test_labels_that_were_never_learnt_are_refused(
     saved: str, toy: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,5 +199,4 @@ def test_a_file_that_is_new_as_a_whole_is_audited_as_a_whole(
     assert others == {}
     capsys.readouterr()
     assert main(["audit", saved, reviews, reviews, *COLUMNS, "--whole", *CPU]) == 1
-    message = "--whole is for one file that the model has not seen: name it alone."
-    assert capsys.readouterr().err == f"fresh audit: {message}\n"
+    assert "--whole is for one file" in capsys.readouterr().err

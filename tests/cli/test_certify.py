@@ -21,13 +21,6 @@ ROWS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def saved(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("cli") / "model"
-    small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(folder)
-    return str(folder)
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An own place with texts."""
@@ -157,44 +150,12 @@ def test_certificates_of_another_model_do_not_hold(
     )
 
 
-REFUSED = {
-    "--certify -": "Certificates are not written to standard output. Name a file: --certify certificates.jsonl.",
-    "--output out.jsonl --certify out.jsonl": (
-        "--output and --certify both name out.jsonl. Choose another file for the certificates."
-    ),
-    "--output out.jsonl --certify ./out.jsonl --overwrite": (
-        "--output and --certify both name ./out.jsonl. Choose another file for the certificates."
-    ),
-    "--certify there.jsonl": "there.jsonl already exists. Choose another path, or replace it: --overwrite.",
-    "--certify in.jsonl --overwrite": "in.jsonl is the input. Choose another file for the output.",
-    "--certify nowhere/c.jsonl": "There is no folder nowhere to write to. Create it first.",
-    "--certify . --overwrite": ". is a folder. Choose a file for the output.",
-}
-
-
-@pytest.mark.parametrize("options", REFUSED)
-def test_places_that_make_no_sense_are_refused(
-    options: str, saved: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (here / "there.jsonl").write_bytes(b"mine")
-    before = {path: path.read_bytes() for path in here.iterdir()}
-    assert explain(saved, *options.split()) == 1
-    assert told(capsys) == ("", f"fresh explain: {REFUSED[options]}")
-    assert {path: path.read_bytes() for path in here.iterdir()} == before
-
-
 def test_certificates_may_be_replaced(saved: str, here: Path) -> None:
     assert explain(saved, *BOTH) == 0
     before = (here / "certificates.jsonl").read_bytes()
     small.write_jsonl(here / "in.jsonl", ROWS[:2])
     assert explain(saved, *BOTH, "--overwrite") == 0
     assert len(before.splitlines()) == len((here / "certificates.jsonl").read_bytes().splitlines()) + 1
-
-
-def test_a_curve_is_not_certified(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", saved, "a film", "--curve", "--certify", "c.jsonl", *CPU]) == 1
-    reason = "--curve shows many answers and --certify is for one: leave either out."
-    assert told(capsys) == ("", f"fresh explain: {reason}")
 
 
 def test_ctrl_c_leaves_no_certificates(
@@ -211,7 +172,7 @@ def test_ctrl_c_leaves_no_certificates(
 
     monkeypatch.setattr(fresh.reporting.console, "to_record", interrupted)
     assert explain(saved, *BOTH) == 130
-    reason = "Interrupted. 1 texts are explained; what is written is valid. There are no certificates."
+    reason = "Interrupted. 1 texts are explained; the output is valid. There are no certificates."
     assert told(capsys)[1] == reason
     assert sorted(path.name for path in here.iterdir()) == ["in.jsonl", "out.jsonl"]
 
@@ -226,25 +187,3 @@ def test_a_bad_row_leaves_no_certificates(saved: str, here: Path, capsys: pytest
     assert sorted(path.name for path in here.iterdir()) == ["in.jsonl", "out.jsonl"]
     assert explain(saved, *BOTH, "--skip-bad", "--overwrite") == 0
     assert main(["verify", "certificates.jsonl", saved, *CPU]) == 0
-
-
-def test_what_verify_cannot_begin_with_is_told(saved: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    refused = {
-        ("nowhere.jsonl", saved): (
-            "There is no file nowhere.jsonl. Name the certificates that `fresh explain --certify` wrote."
-        ),
-        (saved, "in.jsonl"): f"{saved} is a folder. Name the certificates first, then the model.",
-        ("in.jsonl", "in.jsonl"): (
-            "in.jsonl does not hold certificates: its first line has none of their fields. Name the certificates that "
-            "`fresh explain --certify` wrote."
-        ),
-    }
-    for arguments, reason in refused.items():
-        assert main(["verify", *arguments, *CPU]) == 1
-        assert told(capsys) == ("", f"fresh verify: {reason}")
-
-
-def test_verify_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["verify", "--help"])
-    assert "usage: fresh verify" in capsys.readouterr().out

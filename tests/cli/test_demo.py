@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import fresh.cli.demo_run
+import fresh.cli.demo
+import fresh.data.corpora
+import fresh.pipeline
 import small
 from fresh.data.splits import Splits
 from fresh.document import Example
@@ -25,17 +27,17 @@ def toy_demo(toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyP
 
     first, *rest = toy.test
     wrong = Example(first.document, "neg" if first.label == "pos" else "pos")
-    monkeypatch.setattr(fresh.cli.demo_run, "read_demo", lambda: Splits(toy.train, toy.dev, (wrong, *rest)))
-    monkeypatch.setattr(fresh.cli.demo_run, "train", quickly)
-    monkeypatch.setitem(fresh.cli.demo_run.QUICK, "epochs", 6)
+    monkeypatch.setattr(fresh.data.corpora, "read_demo", lambda: Splits(toy.train, toy.dev, (wrong, *rest)))
+    monkeypatch.setattr(fresh.pipeline, "train", quickly)
+    monkeypatch.setitem(fresh.cli.demo._SETTINGS, "epochs", 6)
 
 
 @pytest.mark.usefixtures("toy_demo")
 def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=80)
-    model = fresh.cli.demo_run.run(tmp_path / "model", False, console)
+    model = fresh.cli.demo.train_demo(tmp_path / "model", False, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "A predictor reads only 30% of the words of each and must answer from them." in shown
+    assert "reads 30% of the words" in shown
     for row in small.reported(model.report).rows:
         figures = rf"{re.escape(short(row.macro_f1))} \(.*\) +{re.escape(short(row.accuracy))} \(.*\)"
         assert re.search(rf" {re.escape(row.name)} +{figures} +{row.kept:.1%}", shown)
@@ -54,7 +56,7 @@ def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_rationales_beat_random_words_in_the_demo(tmp_path: Path) -> None:
-    model = fresh.cli.demo_run.run(tmp_path / "model", False, Console(file=io.StringIO()))
+    model = fresh.cli.demo.train_demo(tmp_path / "model", False, Console(file=io.StringIO()))
     rows = small.reported(model.report).rows
     assert [row.name for row in rows] == ["full text (support model)", "FRESH (attention_gradient)", "random words"]
     assert rows[1].macro_f1 > rows[2].macro_f1
@@ -65,9 +67,13 @@ def test_rationales_beat_random_words_in_the_demo(tmp_path: Path) -> None:
     ("called", "found", "expected"),
     [(".venv/bin/fresh", None, ".venv/bin/fresh"), ("-c", None, "fresh"), ("bin/fresh", "/bin/fresh", "fresh")],
 )
-def test_the_command_is_spelt_as_it_can_be_called(
-    called: str, found: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("toy_demo")
+def test_the_command_is_shown_as_it_was_called(
+    called: str, found: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", [called])
     monkeypatch.setattr("shutil.which", lambda _name: found)
-    assert fresh.cli.demo_run._command() == expected
+    monkeypatch.setitem(fresh.cli.demo._SETTINGS, "epochs", 1)
+    console = Console(file=io.StringIO(), width=80)
+    fresh.cli.demo.train_demo(tmp_path / "model", False, console)
+    assert f"\n  {expected} serve " in console.file.getvalue()  # type: ignore[attr-defined]

@@ -6,29 +6,14 @@ import pytest
 
 import small
 from eraser_oracle import score_files
-from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.evaluation.evaluation import evaluate
 from fresh.metrics.bootstrap import short
-from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
-from fresh.selection.discretizers import TopK
 
 CPU = ("--device", "cpu")
-
-
-@pytest.fixture(scope="module")
-def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
-    return small.rationalizer(support, predictor, TopK(0.2))
-
-
-@pytest.fixture(scope="module")
-def saved(model: Rationalizer, tmp_path_factory: pytest.TempPathFactory) -> str:
-    place = tmp_path_factory.mktemp("saved") / "model"
-    model.save_pretrained(place)
-    return str(place)
 
 
 @pytest.fixture
@@ -74,16 +59,6 @@ def test_files_are_replaced_only_when_asked_for(
     assert capsys.readouterr().err.endswith(f"{data} is the input. Choose another file for the output.\n")
     assert main(["evaluate", saved, data, f"--{kind}", str(target), "--overwrite", *CPU]) == 0
     assert target.read_text(encoding="utf-8") != "precious"
-
-
-def test_a_folder_that_is_not_there_is_named_before_any_work(
-    saved: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = tmp_path / "none" / "a.html"
-    assert main(["evaluate", saved, data, "--html", str(place), *CPU]) == 1
-    assert (
-        capsys.readouterr().err == f"fresh evaluate: There is no folder {place.parent} to write to. Create it first.\n"
-    )
 
 
 def write_eraser(folder: Path, toy: Splits) -> None:

@@ -8,28 +8,13 @@ import pytest
 
 import annotated
 import small
-from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.annotation import TOOLS, export, export_paths
 from fresh.document import Explanation
-from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.selection.discretizers import TopK
 
 CPU = ("--device", "cpu")
 TEXTS = ["The film, was good!", "an awful  story\nof two old men", "“great” 😀 sea film it plays in the"]
-
-
-@pytest.fixture(scope="module")
-def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
-    return small.rationalizer(support, predictor, TopK(0.2))
-
-
-@pytest.fixture(scope="module")
-def saved(model: Rationalizer, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("cli") / "model"
-    model.save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture
@@ -147,17 +132,6 @@ def test_files_are_replaced_only_when_asked(refused: Callable[..., None], saved:
     assert "mine" not in Path("tasks.config.xml").read_text(encoding="utf-8")
 
 
-def test_bad_tools_and_places_are_refused(refused: Callable[..., None]) -> None:
-    refused("labelstudio is not a tool that can be exported to. Did you mean label_studio?", "labelstudio", "t.json")
-    ending = "doccano reads .jsonl files, but the output is tasks.json. Give it the ending .jsonl."
-    refused(ending, "doccano", "tasks.json")
-    refused("doccano reads .jsonl files, but the output is -. Give it the ending .jsonl.", "doccano", "-")
-    refused("There is no folder none to write to. Create it first.", "doccano", "none/tasks.jsonl")
-    small.write_jsonl(Path("in.jsonl"), [{"text": "a film"}])
-    same = "in.jsonl is the input. Choose another file for the output."
-    refused(same, "doccano", "in.jsonl", "--overwrite", data="in.jsonl")
-
-
 def test_an_input_that_cannot_be_read_leaves_no_file(refused: Callable[..., None]) -> None:
     refused(
         "reviews.csv has no column 'txt' for the text. It has: review, id. Name the right one with --text.",
@@ -170,16 +144,6 @@ def test_an_input_that_cannot_be_read_leaves_no_file(refused: Callable[..., None
     mend = "Fix the row, or leave such rows out with --skip-bad."
     told = f"in.jsonl, line 301: the text has no words. {mend}"
     refused(told, "label_studio", "tasks.json", data="in.jsonl", text="text")
-
-
-def test_another_ratio_needs_a_model_of_a_range(refused: Callable[..., None]) -> None:
-    refused(
-        "Another ratio needs a model that was trained for a range of ratios, such as --ratio 0.05:0.5. "
-        "This one has a single ratio.",
-        "doccano",
-        "tasks.jsonl",
-        "--ratio=0.3",
-    )
 
 
 def test_an_export_that_is_broken_off_writes_nothing(

@@ -141,48 +141,6 @@ def test_a_model_of_people_s_rationales_reads_nothing_else(
     assert "--method fresh" in told
 
 
-REFUSED = {
-    "--method=lie": "lie is not a method. Did you mean lei?",
-    "--lambda-1=0.1": "lambda_1 is a setting of lei, not of the method fresh.",
-    "--method=bastings --lambda-1=0.1": "lambda_1 is a setting of lei, not of the method bastings.",
-    "--method=lei --two-sided": "two_sided is a setting of bastings, not of the method lei.",
-    "--method=lei --tagger": "tagger is a setting of fresh, not of the method lei.",
-    "--method=bastings --crf": "crf is a setting of fresh, not of the method bastings.",
-    "--method=random --scorer=gradient": "scorer is a setting of fresh, not of the method random.",
-    "--method=lei --folds=2": "folds is a setting of fresh, not of the method lei.",
-    "--method=human --human=0.5": "human is a setting of fresh and lei and bastings, not of the method human.",
-    "--method=full_text --ratio=0.2": (
-        "ratio is a setting of fresh and lei and bastings and random, not of the method full_text."
-    ),
-    "--method=full_text --long=truncate": "full_text reads every word: choose --long stagger or --long chunk.",
-    "--method=lei --ratio=0.1:0.5": "A gate is trained for one ratio; only --method fresh trains for a range.",
-    "--method=lei --discretizer=global_top_k": "A gate needs --discretizer top_k or --discretizer contiguous, got",
-    "--method=random --discretizer=threshold": "Random words need --discretizer top_k or --discretizer contiguous",
-    "--method=lei --draws=0": "draws must be at least 1, got 0.",
-    "--method=lei --human=1.5": "human must be in [0, 1], got 1.5.",
-    "--method=bastings --lagrange-rate=0": "--lagrange-rate must be above 0, got 0.0.",
-    "--human=0.5 --crf": "Only a tagger takes crf and human: choose --tagger.",
-    "--distil --human=0.5": "Leave human out, or choose --tagger in place of --distil.",
-    "--tagger --scorer=random": "A tagger cannot learn to find random words. Choose another scorer.",
-    "--ratio=0.1:0.5 --discretizer=threshold": "not of threshold.\nA range of ratios needs --discretizer top_k or",
-    "--folds=0": "folds must be at least 1, got 0.",
-    "--long=chunk --layer=-2": "layer must be -1 with --long chunk",
-    "--scorer=attention --layer=all": "choose --scorer attention_shift or --scorer attention_gradient.",
-}
-
-
-@pytest.mark.parametrize("options", REFUSED)
-def test_combinations_that_make_no_sense_are_refused(
-    options: str, trained: Callable[..., tuple[int, str]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    status, model = trained(*options.split())
-    assert status == 1
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert REFUSED[options] in shown.err
-    assert not Path(model).exists()
-
-
 @pytest.mark.parametrize("options", [["--method=human"], ["--tagger", "--human=0.5"], ["--method=lei", "--human=0.5"]])
 def test_people_must_have_marked_something(
     options: list[str],

@@ -1,4 +1,5 @@
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -6,31 +7,7 @@ import pytest
 import fresh.cli.main
 import small
 from fresh.cli.main import main
-
-
-def test_unknown_options_get_their_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(["explain", "model", "a film", "--scored", "--ouput=x"])
-    assert capsys.readouterr().err == (
-        "fresh explain: --scored is not an option. Did you mean --scores?\n"
-        "--ouput is not an option. Did you mean --output?\n"
-        "See: fresh explain --help\n"
-    )
-
-
-def test_what_was_not_expected_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(["demo", "film", "reviews"])
-    assert capsys.readouterr().err == "fresh demo: film reviews was not expected.\nSee: fresh demo --help\n"
-
-
-def test_several_texts_to_explain_are_refused_with_a_way_out(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(["explain", "my-model", "a", "good", "film"])
-    assert capsys.readouterr().err == (
-        "fresh explain: good film was not expected. Give one TEXT, in quotes, or a file with --input.\n"
-        "See: fresh explain --help\n"
-    )
+from fresh.cli.options import with_flags
 
 
 def test_an_interrupt_while_loading_is_quiet(
@@ -44,13 +21,6 @@ def test_an_interrupt_while_loading_is_quiet(
     assert capsys.readouterr().err == "\nInterrupted.\n"
 
 
-def test_a_report_needs_a_folder_before_the_work_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = tmp_path / "none" / "report.json"
-    assert main(["evaluate", "model", "data.csv", "--json", str(target)]) == 1
-    reason = f"There is no folder {tmp_path / 'none'} to write to. Create it first."
-    assert capsys.readouterr().err == f"fresh evaluate: {reason}\n"
-
-
 def test_training_that_diverges_says_so(
     encoders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -59,15 +29,28 @@ def test_training_that_diverges_says_so(
     options = small.options(encoders["bert"], learning_rate=1e30)
     assert main(["train", str(file), "--out", str(tmp_path / "model"), *options]) == 1
     *_, last = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(
-        r"fresh train: support model: training diverged in step \d of epoch 1, its loss or gradients are no longer "
-        r"numbers\. Lower the learning_rate\.",
-        last,
-    )
+    assert re.match(r"fresh train: support model: training diverged in step \d of epoch 1.*learning.rate", last)
 
 
-def test_an_output_needs_a_folder_before_the_work_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = tmp_path / "none" / "out.jsonl"
-    assert main(["explain", "model", "--input", "in.csv", "--output", str(target)]) == 1
-    reason = f"There is no folder {tmp_path / 'none'} to write to. Create it first."
-    assert capsys.readouterr().err == f"fresh explain: {reason}\n"
+def test_a_warning_is_one_plain_line() -> None:
+    main(["explain", "nowhere", "a film", "--device", "cpu"])
+    assert warnings.formatwarning("some text", RuntimeWarning, "file.py", 1) == "Warning: some text\n"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Name it with `text`, or set skip_bad=True.", "Name it with --text, or set --skip-bad."),
+        ("ratio must be in (0, 1], got 20.", "--ratio must be in (0, 1], got 20."),
+        ("a\nratio must be 1 with long=chunk.", "a\n--ratio must be 1 with --long chunk."),
+        ("leave the column out with query=''.", "leave the column out with --query ''."),
+        ("such as space='rate=1e-5:1:log'.", "such as --space rate=1e-5:1:log."),
+        ("choose audit=False or ratio=0.05:0.5.", "choose --no-audit or --ratio 0.05:0.5."),
+        ("No `other`, no other=1, no /text=1/x, no text=a/b, no 'ratio=3'.",) * 2,
+        ("The text must be read: text=mine is a folder.", "The text must be read: text=mine is a folder."),
+    ],
+)
+def test_parameters_in_messages_become_flags(message: str, expected: str) -> None:
+    names = ("text", "skip_bad", "ratio", "long", "query", "space", "audit")
+    flags = {name: [f"--{name.replace('_', '-')}"] for name in names}
+    assert with_flags(message, flags, ["text=mine"]) == expected

@@ -69,9 +69,7 @@ def test_a_study_from_file_to_results(folder: Path, capsys: pytest.CaptureFixtur
     assert main(["study", "new", "study.toml", "--out", "a-study", "--device", "cpu"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "4 documents in 2 conditions, 16 answers wanted."
-    assert shown[1] == (
-        "4 sign-in codes are in a-study/codes.csv: they are kept nowhere else. Give each annotator one."
-    )
+    assert shown[1] == "4 sign-in codes in a-study/codes.csv, and nowhere else. Give one to each annotator."
     assert shown[2] == "per_item is 2, an even number: votes can be tied. Choose an odd number."
     codes = folder / "a-study" / "codes.csv"
     assert stat.S_IMODE(codes.stat().st_mode) == 0o600
@@ -89,7 +87,7 @@ def test_a_study_from_file_to_results(folder: Path, capsys: pytest.CaptureFixtur
     assert Path("r.png").exists()
     assert main(["study", "export", "a-study", "--as", "csv", "--output", "answers.csv"]) == 0
     assert main(["study", "import", "a-study", "answers.csv", "--as", "csv"]) == 0
-    assert "0 new, 24 there already, 0 left out." in capsys.readouterr().out
+    assert "0 new, 24 imported before, 0 left out." in capsys.readouterr().out
     assert main(["study", "codes", "a-study", "2", "--output", "more.csv"]) == 0
     assert len(Path("more.csv").read_text(encoding="utf-8").splitlines()) == 3
     assert main(["study", "codes", "a-study", "1"]) == 0
@@ -109,7 +107,7 @@ def test_nothing_is_written_if_anything_is_wrong(folder: Path, capsys: pytest.Ca
 
 def test_a_folder_that_is_there_is_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "new", "study.toml", "--out", "model"]) == 1
-    assert capsys.readouterr().err == "fresh study: model is there already. Choose another folder.\n"
+    assert capsys.readouterr().err == "fresh study: model already exists. Choose another folder.\n"
     assert not (folder / "model" / "study.db").exists()
 
 
@@ -140,7 +138,7 @@ def test_a_study_lives_in_a_database_of_its_own(
 def test_too_few_codes_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "study.toml").write_text("annotators = 3\n" + STUDY, encoding="utf-8")
     assert main(["study", "new", "study.toml", "--out", "few", "--device", "cpu"]) == 0
-    assert "At least 4 annotators are needed to complete it: fresh study codes." in capsys.readouterr().out
+    assert "at least 4 annotators. To add some: fresh study codes." in capsys.readouterr().out
 
 
 def test_one_of_a_thing_is_told_as_one(
@@ -155,7 +153,7 @@ def test_one_of_a_thing_is_told_as_one(
     assert main(["study", "new", "s.toml", "--out", "one"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "1 document in 1 condition, 1 answer wanted.",
-        "1 sign-in code is in one/codes.csv: it is kept nowhere else. Give each annotator one.",
+        "1 sign-in code in one/codes.csv, and nowhere else. Give one to each annotator.",
     ]
     answer_all("one", Path("one/codes.csv"))
     assert main(["study", "status", "one"]) == 0
@@ -173,5 +171,5 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
             main(["study", action, "--help"])
         assert caught.value.code == 0
     shown = capsys.readouterr().out
-    for taught in ("[conditions.human]", "items.jsonl and items.config.yaml", "Batch_1_batch_results.csv --as mturk"):
+    for taught in ("[conditions.human]", "items.config.yaml", "Batch_1_batch_results.csv --as mturk"):
         assert taught in shown

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -20,13 +21,6 @@ OTHER_FILES: dict[str, tuple[str, str]] = {
     "no JSON": ("a film\n", "its first line has none of their fields."),
     "explanations": ('{"id": "r-0", "label": "pos", "ratio": 0.2}\n', "its first line has none of their fields."),
 }
-
-
-@pytest.fixture(scope="module")
-def saved(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("cli") / "model"
-    small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture
@@ -87,12 +81,6 @@ def test_a_stray_file_is_named(saved: str, here: Path, capsys: pytest.CaptureFix
     (here / "model/predictor/notes.txt").write_text("mine", encoding="utf-8")
     capsys.readouterr()
     assert main(["verify", "certificates.jsonl", "model", *CPU]) == 1
-    assert told(capsys)[1] == (
-        "fresh verify: model holds predictor/notes.txt, which is not part of the model and might be read as if it "
-        "were. Take it out."
-    )
+    assert told(capsys)[1].startswith("fresh verify: model holds predictor/notes.txt, which is not part of the model")
     assert main(["verify", "certificates.jsonl", "model/predictor", *CPU]) == 3
-    assert told(capsys)[0] == (
-        "The certificates do not hold: 1 fault.\nline 1: the predictor is the certified one except for a file that "
-        "was added: notes.txt. Take it out.\n"
-    )
+    assert re.search(r"1 fault\.\nline 1: the predictor is the certified one.*: notes\.txt", told(capsys)[0])

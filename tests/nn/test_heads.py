@@ -26,12 +26,12 @@ from networks import both_ways
 
 WIDE = 5
 TEXTS = ([NO_WORD, 0, 0, 1, NO_WORD, NO_WORD, 1, 2, NO_WORD], [NO_WORD, 0, NO_WORD], [NO_WORD, NO_WORD])
-"""Texts by the word of each piece: in two windows, of which the second word has its share in both; short; empty."""
+"""Texts by the word of each token: in two windows, of which the second word has its share in both; short; empty."""
 N_WORDS = (3, 1, 0)
 
 
 def layout_of(texts: Sequence[Sequence[int]], width: int = 0) -> Layout:
-    """Put texts side by side that are given by the word of each piece."""
+    """Put texts side by side that are given by the word of each token."""
     width = max(width, *map(len, texts))
     owners = torch.tensor([[*text, *[NO_WORD] * (width - len(text))] for text in texts])
     mask = torch.tensor([[1] * len(text) + [0] * (width - len(text)) for text in texts])
@@ -67,7 +67,7 @@ def recurrent() -> _Recurrent:
 
 @st.composite
 def owners(draw: st.DrawFn) -> list[int]:
-    """The word of each piece of a text; tokens of no word stand anywhere, also inside a word."""
+    """The word of each token of a text; tokens of no word stand anywhere, also inside a word."""
     sizes = draw(st.lists(st.integers(1, 3), max_size=5))
     found = [word for word, size in enumerate(sizes) for _ in range(size)]
     for place in draw(st.lists(st.integers(0, len(found)), min_size=1, max_size=4)):
@@ -280,7 +280,7 @@ def test_each_word_is_tagged_by_what_it_is(reads: bool) -> None:
 def test_only_a_recurrent_layer_lets_a_word_know_of_the_others() -> None:
     layout, hidden = layout_of(TEXTS[:1]), numbers(1, 9, WIDE)
     changed = hidden.clone()
-    changed[0, 7] += 1  # the only piece of the last word
+    changed[0, 7] += 1  # the only token of the last word
     for reads in (False, True):
         head = made(TokenHead, WIDE, 1, 0.0, reads)
         before, after = head(hidden, layout)[0], head(changed, layout)[0]

@@ -83,6 +83,7 @@ def test_two_processes_do_what_one_does(toy: Splits, steady: Path, tmp_path: Pat
         )
 
 
+@pytest.mark.slow
 def test_an_error_ends_all_processes(toy: Splits, steady: Path, tmp_path: Path) -> None:
     command = ["-m", "fresh", "train", str(tmp_path / "none.csv"), "--out", str(tmp_path / "model")]
     found = run(*LAUNCH, "--num_processes=2", *PLAIN, *command, *small.options(steady))

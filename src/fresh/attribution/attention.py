@@ -107,6 +107,7 @@ def _score_by_gradient(
         values = [value(*pair).detach() for pair in zip(weights, gradients, strict=True)]
         return reader.by_word(reader.total(values), batch), targets.tolist()
 
+    # With all layers, the weights of each are kept for the backward pass: tokens squared, times heads.
     share = BUDGET_SHARE / 4 if layer == "all" else 1
     with torch.enable_grad():
         return support.score(documents, score_batch, share, reader.is_above_frozen(n_below=1))
@@ -159,6 +160,7 @@ class AttentionReader:
         if self.is_head:
             table = weights.detach().double().cpu().numpy()
             return [row[:n_words] for row, n_words in zip(table, batch.n_read, strict=True)]
+        # The head reads the start token's row or the mean of all rows, so these are the weights that reach it.
         rows = weights.mean(1)  # (batch, rows, tokens)
         if self.from_start:
             return sum_by_word(rows[:, 0], batch)

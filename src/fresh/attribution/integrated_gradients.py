@@ -46,6 +46,7 @@ class IntegratedGradients:
             path = end - embeddings(torch.where(batch.word_of == NO_WORD, batch.ids, mask))  # the query stays
         total = torch.zeros(batch.ids.shape, dtype=torch.float64, device=path.device)
         room = int(BUDGET_SHARE * classifier.budget_share * tokens_at_once(classifier.device))
+        # Points are read like texts of a batch, as many as fit beside each other.
         n_at_once = max(1, room // batch.ids.numel())
         shares = (np.arange(self.steps) + 0.5) / self.steps
         for some in np.array_split(shares, -(-self.steps // n_at_once)):

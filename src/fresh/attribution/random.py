@@ -25,6 +25,7 @@ class Random:
 
 def generator(document: Document, seed: int) -> np.random.Generator:
     """Make a random generator that depends on nothing but a seed and a document's words."""
+    # By the words, not by order or id: a document gets the same numbers in any batch, split or process.
     words = "\x00".join((str(seed), *document.words, "\x01", *document.query))
     digest = hashlib.sha256(words.encode("utf-8", "surrogatepass")).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))

@@ -133,6 +133,7 @@ class SupportModel:
 
     def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:
         """Make the saliency of a document; words that were not read come last."""
+        # Words beyond a truncated text must not be selected before words that were read.
         whole = np.full(len(document.words), min(0.0, scores.min(initial=0.0)))
         whole[: len(scores)] = scores
         return Saliency(whole, self.classifier.labels[target], document.id, len(scores))

@@ -63,6 +63,7 @@ class _Surrogate:
         if text.n_read == 1:  # one word alone explains all that changes
             with_it, without_it = forward(torch.tensor([[1.0], [0.0]])).tolist()
             return self.support.saliency(document, np.array([with_it - without_it]), target)
+        # One call reads all variants, so that they are batched by length.
         settings = {"n_samples": self.samples, "perturbations_per_eval": self.samples}
         with _seeding, torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(generator(document, self.seed).integers(2**63)))

@@ -161,6 +161,7 @@ def _check_masks(explained: Sequence[Explanation], labels: Sequence[str], target
     def beats_document_length(leak: Leak) -> bool:
         return leak.found and not (leaks.document.found and leaks.document.score >= leak.score)
 
+    # A leak that the length of the document explains is not the choice of the extractor: the other one counts first.
     worst = max((leaks.mask, leaks.length), key=lambda leak: (beats_document_length(leak), leak.score))
     evidence = (f"{leaks.mask.n_masks:,} masks of {leaks.mask.n_labels} {target}s.", *leaks.verdicts)
     if worst.found and not beats_document_length(worst):

@@ -225,7 +225,8 @@ def check_invariance(
     generator = np.random.default_rng(seed)
     sampler = WordSampler(sorted({word for item in explained for word in item.document.words}), generator)
     fixed = _FixedExtractor(model.extractor)
-    fixed_model = replace(model, extractor=fixed)  # the model itself, whatever it does, with another extractor
+    # The model itself, whatever its class does, with another extractor: so a subclass that cheats is run as it is.
+    fixed_model = replace(model, extractor=fixed)
     originals: dict[tuple[int, ...], list[Explanation]] = {}
     counterexamples: list[_Counterexample] = []
     kinds: Counter[str] = Counter()
@@ -246,6 +247,7 @@ def check_invariance(
 
 def _batches(n_documents: int, n_trials: int, generator: np.random.Generator) -> Iterator[tuple[int, ...]]:
     """Distribute trials over documents: which are explained together, batch after batch, the same in each round."""
+    # Every round has the same batches: originals are explained once, and sums are rounded in the same way.
     order = generator.permutation(n_documents).tolist() * max(1, BATCH_SIZE // n_documents)
     edges = (0, *range(N_READ_ALONG, len(order), BATCH_SIZE), len(order))
     n_left = n_trials

@@ -203,6 +203,7 @@ def encode(labels: Sequence[str]) -> Codes:
 
 def _one_row_each(texts: Sequence[str], seed: int) -> list[int]:
     order = np.random.default_rng(seed).permutation(len(texts)).tolist()
+    # A dictionary keeps the last row of each text, which is a random one in this order.
     return sorted({texts[row]: row for row in order}.values())
 
 
@@ -314,6 +315,7 @@ class ProbeInputs:
         spread = whole.std(axis=0)
         varying = spread > 1e-9 * (1 + np.abs(whole).max(axis=0))
         scaled = (whole[:, varying] - whole[:, varying].mean(axis=0)) / spread[varying]
+        # A column of zeros, since masks that are all alike would leave no column at all.
         return cls(plain.astype(np.float32), np.hstack([scaled, np.zeros((len(whole), 1))]))
 
 
@@ -362,6 +364,7 @@ def run_probes(
         scores = list(
             pool.map(lambda one: (score_linear(inputs.scaled, one), score_tree(inputs.plain, one)), labelings)
         )
+    # The better classifier is taken for shuffled labels too: choosing it makes no difference then.
     best, *others = map(max, scores)
     p = (1 + sum(score >= best for score in others)) / (1 + n_shuffles)
     return *scores[0], float(np.mean(others)), float(np.percentile(others, 95)), p
@@ -409,7 +412,7 @@ def fit_logistic_regression(inputs: Features, codes: Codes, weights: Features) -
         slopes, offsets = np.split(flat.reshape(shape), [-1], axis=1)
         logits = np.zeros(truth.shape)
         logits[fixed:] = slopes @ inputs.T + offsets
-        logits -= logits.max(axis=0)
+        logits -= logits.max(axis=0)  # so that exp cannot overflow
         total = np.log(np.exp(logits).sum(axis=0))
         errors = shares * (np.exp(logits - total) - truth)[fixed:]
         value = shares @ (total - logits[codes, places]) + penalty / 2 * (slopes**2).sum()

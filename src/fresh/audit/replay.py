@@ -49,6 +49,7 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
     :param explained: Reported explanations, in the batches of ``explain_stream``.
     :param seed: Seeds the order in which all rationales are read once more.
     """
+    # Through JSON, so that nothing but words and query can reach the predictor, whatever object was reported.
     rationales = [deserialize(serialize(item.rationale)) for item in explained]
     again: list[Prediction] = []
     for start in range(0, len(rationales), BATCH_SIZE):  # the same batches round in the same way

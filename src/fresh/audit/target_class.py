@@ -120,6 +120,7 @@ def _compare_classes(
     scorer, discretizer = extractor.scorer, extractor.discretizer
     assert is_targeted(scorer)
     documents, labels = [example.document for example in examples], model.labels
+    # The runner-up of the support model, not of the predictor: it is the support model whose class the scorer explains.
     runners_up = [_runner_up(prediction) for prediction in scorer.support.predict(documents)]
     sampled = np.random.default_rng(seed).integers(len(labels), size=len(documents)).tolist()
 

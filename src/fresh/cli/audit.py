@@ -5,146 +5,140 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fresh.cli.options import READS_LABELS, add_reading, check_output, data_given, reading, settings_given
+from fresh.cli import options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fresh.audit import Audit
     from fresh.document import Example
     from fresh.progress import Progress
     from fresh.rationalizer import Rationalizer
 
-BROKEN = 3
-"""Exit status where the audit found that something does not hold."""
-SUMMARY = "try to break a model's guarantee, and look for what leaks past it"
+SUMMARY = "Try to break a model's guarantee, and look for leaks"
 ABOUT = """\
-Try to break the guarantee of a model (given the words shown, nothing else can change the answer), and look for what
-leaks past it. Data is read and divided as for training, and the test part is audited: give the files that the model was
-trained with.
+Try to break the guarantee of a model (given the words shown, nothing else can
+change the answer), and look for what leaks past it. Give the data that the
+model was trained with: it is split as for training, and the test split is
+audited.
 
-  fresh audit my-model reviews.csv --text review --label sentiment --markdown audit.md
-  fresh audit my-model train.jsonl --dev dev.jsonl --test test.jsonl --trials 10000 --json audit.json
+  fresh audit my-model reviews.csv --text review --label sentiment \\
+      --markdown audit.md
+  fresh audit my-model train.jsonl --dev dev.jsonl --test test.jsonl \\
+      --trials 10000 --json audit.json
   fresh audit sst-model sst --data-dir corpora
-  fresh audit my-model new-reviews.csv --text review --label sentiment --whole      # none of it was trained on
-  fresh audit my-model reviews.csv --text review --explained explained.jsonl        # what fresh explain saved earlier
+  fresh audit my-model new.csv --whole           for data that is all new
+  fresh audit my-model reviews.csv --explained explained.jsonl
+                                    for what fresh explain wrote earlier
 
-Exit status: 0 if all holds, also where somebody should look; 3 if something is broken; 1 if the audit could not be run.
+Exit status: 0 if nothing is broken, 3 if something is, and 1 if the audit could
+not be run.
 """
-OTHER_SEED = (
-    "The model was trained with seed {trained}. With seed {given}, what is cut off for test may have been trained on: "
-    "leave --seed out, or name the test file with --test."
+_BROKEN = 3
+_OTHER_SEED = (
+    "The model was trained with seed {trained}. With seed {given}, the test split may hold training documents: leave "
+    "--seed out, or name the test file with --test."
 )
-TRIALS = 2000
-FOR_EXPLAINED = ("html", "whole", "trials", "seed", "data_dir", "dev", "test", "dev_share", "test_share")
-"""Options that a replay of saved explanations has no use for."""
-REPLAYED = (
+_TRIALS = 2000
+_USELESS_WITH_EXPLAINED = ("html", "whole", "trials", "seed", "data_dir", "dev", "test", "dev_share", "test_share")
+_REPLAYED = (
     "Where replay holds, the saved answers are those that the model gives to the saved words and nothing else. The "
-    "other checks of the audit were not run: leave --explained out for them."
+    "other checks were not run: leave --explained out to run them."
 )
-READS_SPLITS = (*READS_LABELS, "dev", "test", "dev_share", "test_share")
 
 
-def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     """Describe `fresh audit`."""
     parser.usage = "fresh audit MODEL DATA [DATA ...] [options]"
     parser.description = ABOUT
-    parser.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
-    parser.add_argument("data", nargs="+", metavar="DATA", help="a file or several, a folder, or the name of a corpus")
-    parser.add_argument("--data-dir", metavar="DIR", help="folder with the files of a named corpus")
-    parser.add_argument("--whole", action="store_true", help="all of DATA is new to the model: audit all of it")
-    parser.add_argument(
-        "--explained", metavar="FILE", help="only replay what fresh explain saved for all of DATA; needs no labels"
-    )
-    parser.add_argument("--trials", type=int, metavar="N", help=f"changes tried (default: {TRIALS})")
-    parser.add_argument(
-        "--seed",
-        type=int,
-        metavar="N",
-        help="draws what is cut off for dev and test, and the trials (default: as trained)",
-    )
-    parser.add_argument("--json", metavar="FILE", help="also write the verdicts to a file")
-    parser.add_argument("--markdown", metavar="FILE", help="the same for people")
-    parser.add_argument("--html", metavar="FILE", help="write a page with verdicts, all figures and the documents")
-    parser.add_argument("--overwrite", action="store_true", help="replace files that are there already")
-    if whole:
-        add_reading(parser, READS_SPLITS)
+    options.add_model(parser)
+    options.add_data(parser)
+    options.add_data_dir(parser)
+    parser.add_argument("--whole", action="store_true", help="Audit all of DATA, which is new to the model")
+    text = "Only replay what fresh explain wrote for all of DATA; needs no labels"
+    parser.add_argument("--explained", metavar="FILE", help=text)
+    parser.add_argument("--trials", type=int, metavar="N", help=f"Number of changes to try (default: {_TRIALS})")
+    text = "Seed of the splits and the trials (default: the seed of the training)"
+    parser.add_argument("--seed", type=int, metavar="N", help=text)
+    parser.add_argument("--json", metavar="FILE", help="Write the verdicts as JSON")
+    parser.add_argument("--markdown", metavar="FILE", help="Write the verdicts as Markdown")
+    parser.add_argument("--html", metavar="FILE", help="Write a page with verdicts, figures and documents")
+    options.add_overwrite(parser)
+    options.add_device(parser)
+    if with_settings:
+        options.add_data_settings(parser, (*options.LABEL_SETTINGS, "dev", "test", "dev_share", "test_share"))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Audit a saved model, show the verdicts, and write them down."""
-    from rich.console import Console
+    """Audit a saved model, show the verdicts, and write the files."""
+    from fresh._io import write_text
+    from fresh.progress import Terminal
 
+    for path in filter(None, (args.json, args.markdown, args.html)):
+        for source in filter(None, (args.data[0], args.explained)):
+            options.check_output(path, source, args.overwrite)
+    result = _audit(args, Terminal()) if args.explained is None else _replay(args, Terminal())
+    for path, text in ((args.json, result.to_json()), (args.markdown, result.to_markdown())):
+        if path:
+            write_text(Path(path), text)
+    return 0 if result.holds else _BROKEN
+
+
+def _audit(args: argparse.Namespace, progress: "Progress") -> "Audit":
     from fresh.audit import audit
     from fresh.evaluation.evaluation import evaluate
     from fresh.evaluation.html_report import write_html_report
-    from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
 
-    for name in filter(None, (args.json, args.markdown, args.html)):
-        for source in filter(None, (args.data[0], args.explained)):
-            check_output(name, source, args.overwrite)
-    progress = Terminal()
-    if args.explained is not None:
-        found = _replay(args, progress)
-        _show(Console(), found)
-        return _finish(args, found)
     model = Rationalizer.from_pretrained(args.model, device=args.device)
-    trained = model.settings.get("train", {}).get("seed", 0)
+    trained_seed = model.settings.get("train", {}).get("seed", 0)
     if args.seed is None:
-        args.seed = trained
-    elif args.seed != trained and not getattr(args, "test", ""):
-        progress.say(OTHER_SEED.format(trained=trained, given=args.seed))
-    examples, others = _read(args, model, progress)
-    n_trials = TRIALS if args.trials is None else args.trials
-    measured = evaluate(model, examples, progress) if args.html else None
-    explained = None if measured is None else measured.explained
-    found = audit(model, examples, others, n_trials, args.seed, progress, explained)
-    _show(Console(), found)
-    if measured is not None:
-        write_html_report(Path(args.html), model, found.add_to(measured), args.model, args.data[0])
-    return _finish(args, found)
-
-
-def _finish(args: argparse.Namespace, found: "Audit") -> int:
-    """Write the verdicts to the files that were asked for, and turn them into the exit status."""
-    from fresh._io import write_text
-
-    for name, text in ((args.json, found.to_json()), (args.markdown, found.to_markdown())):
-        if name:
-            write_text(Path(name), text)
-    return 0 if found.holds else BROKEN
+        args.seed = trained_seed
+    elif args.seed != trained_seed and not getattr(args, "test", ""):
+        progress.say(_OTHER_SEED.format(trained=trained_seed, given=args.seed))
+    examples, others = _read_data(args, model, progress)
+    n_trials = _TRIALS if args.trials is None else args.trials
+    evaluation = evaluate(model, examples, progress) if args.html else None
+    explained = None if evaluation is None else evaluation.explained
+    result = audit(model, examples, others, n_trials, args.seed, progress, explained)
+    _show(result)
+    if evaluation is not None:
+        write_html_report(Path(args.html), model, result.add_to(evaluation), args.model, args.data[0])
+    return result
 
 
 def _replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
-    """Compute answers again that were saved, from the saved rationales alone."""
+    """Compute saved answers again from the saved rationales alone."""
     from fresh.audit import Audit, replay_saved
     from fresh.data.splits import BadRows, read_documents
     from fresh.evaluation.warnings import drop_too_long
     from fresh.rationalizer import Rationalizer
 
-    useless = [name for name in FOR_EXPLAINED if getattr(args, name, None) not in (None, False)]
+    useless = [name for name in _USELESS_WITH_EXPLAINED if getattr(args, name, None) not in (None, False)]
     if useless:
-        flag = f"--{useless[0].replace('_', '-')}"
-        raise ValueError(f"--explained only computes saved answers again, for which {flag} is of no use: leave it out.")
+        raise ValueError(f"--explained only replays saved answers: leave {args.options[useless[0]][0]} out.")
     if len(args.data) > 1:
-        raise ValueError("--explained is for the one file that was explained: name it alone.")
+        raise ValueError("--explained is for one file: give only the file that was explained.")
     if not Path(args.explained).exists():
         raise ValueError(f"There is no file {args.explained}. Name a file that `fresh explain --output` wrote.")
-    model, bad = Rationalizer.from_pretrained(args.model, device=args.device), BadRows()
-    documents = read_documents(args.data[0], reading(args), bad)
-    if reading(args).skip_bad:
+    model, config, bad = (
+        Rationalizer.from_pretrained(args.model, device=args.device),
+        options.data_config(args),
+        BadRows(),
+    )
+    documents = read_documents(args.data[0], config, bad)
+    if config.skip_bad:
         documents = drop_too_long(documents, model, bad)
-    found = replay_saved(model, list(documents), Path(args.explained))
+    verdict = replay_saved(model, list(documents), Path(args.explained))
     if bad.count:
         progress.say(bad.summary())
-    return Audit((found,), REPLAYED)
+    result = Audit((verdict,), _REPLAYED)
+    _show(result)
+    return result
 
 
-def _read(
+def _read_data(
     args: argparse.Namespace, model: "Rationalizer", progress: "Progress"
 ) -> "tuple[Sequence[Example], dict[str, Sequence[Example]]]":
-    """Read and divide the data as training does, or not at all; leave out what the model cannot read if asked to."""
+    """Read the examples to audit, and the other splits, as training did."""
     from fresh.data.splits import BadRows, read_examples
     from fresh.evaluation.warnings import drop_too_long_examples
     from fresh.methods.baselines import keep_annotated
@@ -155,42 +149,45 @@ def _read(
     examples: Sequence[Example]
     if args.whole:
         if len(args.data) > 1 or args.data_dir:
-            raise ValueError("--whole is for one file that the model has not seen: name it alone.")
-        examples = list(read_examples(args.data[0], reading(args), bad))
+            raise ValueError("--whole is for one file that is new to the model: give only that file.")
+        examples = list(read_examples(args.data[0], options.data_config(args), bad))
     else:
-        settings = resolve_settings(data_given(args), args.data_dir, None, settings_given(args))
-        splits = read_splits(data_given(args), args.data_dir, settings, progress)
+        settings = resolve_settings(options.data_source(args), args.data_dir, None, options.run_settings(args))
+        splits = read_splits(options.data_source(args), args.data_dir, settings, progress)
         splits = keep_annotated(splits, progress) if isinstance(model.extractor, HumanRationales) else splits
         examples, others = splits.test, {"train": splits.train, "dev": splits.dev}
         bad.total = len(examples)
-    if reading(args).skip_bad:
+    if options.data_config(args).skip_bad:
         examples = drop_too_long_examples(examples, model, bad)
     if bad.count:
         progress.say(bad.summary())
     return examples, dict(others)
 
 
-def _show(console: "Console", audit: "Audit") -> None:
-    """Print the verdicts, each with its evidence, and what the guarantee covers."""
+def _show(audit: "Audit") -> None:
+    """Print the verdicts with their evidence, and what the guarantee covers."""
+    from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
     from fresh.highlight import CONTROL_PICTURES
     from fresh.reporting.console import STYLES
 
-    def put(text: Text, indent: int = 0) -> None:
+    console = Console()
+
+    def show(text: Text, indent: int = 0) -> None:
         if console.is_terminal:
             console.print(Padding(text, (0, 0, 0, indent), expand=False))
-        else:  # a file is no place to break lines
+        else:  # lines of files are not wrapped
             console.print(Text(" " * indent).append(text), soft_wrap=True)
 
     for verdict in audit.verdicts:
-        head = Text.assemble((verdict.found, STYLES[verdict.found]), " ", (verdict.name, "bold"))
-        put(head.append(f": {verdict.says.translate(CONTROL_PICTURES)}"))
+        title = Text.assemble((verdict.found, STYLES[verdict.found]), " ", (verdict.name, "bold"))
+        show(title.append(f": {verdict.says.translate(CONTROL_PICTURES)}"))
         for line in verdict.evidence:
-            put(Text(line.translate(CONTROL_PICTURES), "dim"), 4)
-    put(Text(f"\n{audit.guarantee}\n"))
+            show(Text(line.translate(CONTROL_PICTURES), "dim"), 4)
+    show(Text(f"\n{audit.guarantee}\n"))
     broken = [verdict.name for verdict in audit.verdicts if verdict.found == "broken"]
-    looks = [verdict.name for verdict in audit.verdicts if verdict.found == "look here"]
-    told = f"Broken: {', '.join(broken)}." if broken else "Nothing is broken."
-    put(Text(told + (f" Look at: {', '.join(looks)}." if looks else "")))
+    suspicious = [verdict.name for verdict in audit.verdicts if verdict.found == "look here"]
+    summary = f"Broken: {', '.join(broken)}." if broken else "Nothing is broken."
+    show(Text(summary + (f" Look at: {', '.join(suspicious)}." if suspicious else "")))

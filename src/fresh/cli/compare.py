@@ -7,70 +7,86 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fresh.cli.options import READS_LABELS, add_data_dir, add_reading, check_output, read_for
+from fresh.cli import options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fresh.evaluation.comparison_report import ComparisonReport
     from fresh.rationalizer import Rationalizer
 
-SUMMARY = "put models side by side on the same labelled text"
+SUMMARY = "Compare models on the same labeled text"
 ABOUT = """\
-Measure models on the same labelled text and test whether they differ: 95 % intervals, a paired test of each pair,
-Holm's correction for the number of tests.
+Measure models on the same labeled text and test whether they differ: 95 %
+intervals, a paired test of each pair, and Holm's correction for the number of
+tests.
 
-  fresh compare model-a model-b model-c --data reviews.csv --text review --label sentiment
-  fresh compare ours=model-a theirs=model-b --data movies --data-dir corpora --html compared.html
+  fresh compare model-a model-b model-c --data reviews.csv --text review
+  fresh compare ours=model-a theirs=model-b --data movies \\
+      --data-dir corpora --html compared.html
 
-NAME=PATTERN stands for several runs that differ in the seed; then means over seeds are compared, by Welch's t-test:
+NAME=PATTERN stands for runs that differ in the seed. Then means over seeds are
+compared, by Welch's t-test:
 
   fresh compare "fresh=runs/fresh-*" "lei=runs/lei-*" --data test.jsonl
 """
-OUTPUTS = ("json", "markdown", "html")
+_FILES = {
+    "json": "Write all figures as JSON",
+    "markdown": "Write the tables as Markdown",
+    "html": "Write a page with the tables and the documents of the first model",
+}
 
 
-def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     """Describe `fresh compare`."""
     parser.usage = "fresh compare MODEL MODEL [MODEL ...] --data FILE [options]"
     parser.description = ABOUT
-    about = "folder of a saved model, its name on the model hub, NAME=MODEL, or NAME=PATTERN for runs of several seeds"
-    parser.add_argument("models", nargs="+", metavar="MODEL", help=about)
-    parser.add_argument("--data", required=True, metavar="FILE", help="file with labelled texts, or name of a corpus")
-    add_data_dir(parser)
-    parser.add_argument("--against", metavar="MODEL", help="test all others against this one, not each pair")
-    parser.add_argument("--json", metavar="FILE", help="also write all figures to a file")
-    parser.add_argument("--markdown", metavar="FILE", help="also write the tables to a file")
-    parser.add_argument("--html", metavar="FILE", help="also write a page, with the documents of the first model")
-    parser.add_argument("--overwrite", action="store_true", help="replace output files that are there already")
-    if whole:
-        add_reading(parser, READS_LABELS)
+    text = (
+        "Folder of a saved model, its name on the Hugging Face Hub, NAME=MODEL, or NAME=PATTERN for runs with several "
+        "seeds"
+    )
+    parser.add_argument("models", nargs="+", metavar="MODEL", help=text)
+    text = "File with labeled texts, or the name of a corpus, of which the test split is used"
+    parser.add_argument("--data", required=True, metavar="FILE", help=text)
+    options.add_data_dir(parser)
+    text = "Test all other models against this one (default: test each pair)"
+    parser.add_argument("--against", metavar="MODEL", help=text)
+    for name, about in _FILES.items():
+        parser.add_argument(f"--{name}", metavar="FILE", help=about)
+    options.add_overwrite(parser)
+    options.add_device(parser)
+    if with_settings:
+        options.add_data_settings(parser, options.LABEL_SETTINGS)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and test saved models, and show the tables."""
-    from rich.console import Console
-
+    """Measure and test saved models, show the tables, and write the files."""
+    from fresh._io import write_text
     from fresh.evaluation.comparison import compare, compare_groups
     from fresh.progress import Terminal
 
     _check_outputs(args)
-    named = _find_models(args.models)
-    against = args.against and _tidy(args.against)
-    groups = {name: _Saved({place: place for place in places}, args.device) for name, places in named.items()}
-    examples = read_for(args, lambda: (model for models in groups.values() for model in models.values()))
-    if all(len(places) == 1 for places in named.values()):
-        models = _Saved({name: place for name, [place] in named.items()}, args.device)
-        table = compare(models, examples, Terminal(), against)
+    places = _find_models(args.models)
+    against = args.against and _without_slash(args.against)
+    groups = {name: _LazyModels({path: path for path in paths}, args.device) for name, paths in places.items()}
+    examples = options.read_labeled(args, lambda: (model for models in groups.values() for model in models.values()))
+    if all(len(paths) == 1 for paths in places.values()):
+        models = _LazyModels({name: path for name, [path] in places.items()}, args.device)
+        report = compare(models, examples, Terminal(), against)
     else:
-        table = compare_groups(groups, examples, Terminal(), against)
-    _show(Console(), table)
-    _write(args, table)
+        report = compare_groups(groups, examples, Terminal(), against)
+    _show(report)
+    texts: dict[str, Callable[[], str]] = {
+        "json": report.to_json,
+        "markdown": report.to_markdown,
+        "html": lambda: report.to_html(Path(args.data).name),
+    }
+    for kind in _FILES:
+        if getattr(args, kind) is not None:
+            write_text(Path(getattr(args, kind)), texts[kind]())
     return 0
 
 
-class _Saved(Mapping[str, "Rationalizer"]):
-    """Models by name, each loaded when it is asked for, so that there is room for one at a time only."""
+class _LazyModels(Mapping[str, "Rationalizer"]):
+    """Models by name, each loaded when it is needed, so that memory holds one at a time."""
 
     def __init__(self, places: Mapping[str, str], device: str) -> None:
         self.places = places
@@ -89,99 +105,84 @@ class _Saved(Mapping[str, "Rationalizer"]):
 
 
 def _check_outputs(args: argparse.Namespace) -> None:
-    """Refuse files that cannot be written, before any work is done."""
-    named = {kind: getattr(args, kind) for kind in OUTPUTS if getattr(args, kind) is not None}
-    for kind, name in named.items():
-        if name == "-":
-            raise ValueError(f"--{kind} needs a file, not -: the tables go to standard output.")
-        if list(named.values()).count(name) > 1:
-            raise ValueError(f"{name} is named for two outputs. Give each its own file.")
-        check_output(name, args.data, args.overwrite)
+    paths = {kind: getattr(args, kind) for kind in _FILES if getattr(args, kind) is not None}
+    for kind, path in paths.items():
+        if path == "-":
+            raise ValueError(f"--{kind} needs a file: standard output has the tables.")
+        if list(paths.values()).count(path) > 1:
+            raise ValueError(f"{path} is named for two outputs. Give each output its own file.")
+        options.check_output(path, args.data, args.overwrite)
 
 
-def _find_models(given: Sequence[str]) -> dict[str, list[str]]:
-    """Find the places of all models, by the names that the tables give them."""
-    found: dict[str, list[str]] = {}
+def _find_models(arguments: Sequence[str]) -> dict[str, list[str]]:
+    """Map the names in the tables to the folders of models."""
+    models: dict[str, list[str]] = {}
     owners: dict[Path, str] = {}
-    for item in given:
-        name, sign, pattern = item.partition("=")
-        if not sign or Path(item).exists():
-            name = pattern = _tidy(item)
+    for argument in arguments:
+        name, sign, pattern = argument.partition("=")
+        if not sign or Path(argument).exists():
+            name = pattern = _without_slash(argument)
         elif not name or not pattern:
-            raise ValueError(f"{item} lacks a name or a model. Write NAME=MODEL, or NAME=PATTERN for several runs.")
-        if name in found:
-            raise ValueError(f"The name {name} is given twice. Give each model its own: NAME=MODEL.")
-        found[name] = _places_of(item, pattern)
-        for place in found[name]:
-            if Path(place).resolve() in owners:
-                raise ValueError(
-                    f"{place} is given twice, in {owners[Path(place).resolve()]} and {item}. Give it once."
-                )
-            owners[Path(place).resolve()] = item
-    return found
+            raise ValueError(
+                f"{argument} has no name or no model. Write NAME=MODEL, or NAME=PATTERN for runs with several seeds."
+            )
+        if name in models:
+            raise ValueError(f"Two models have the name {name}. Give each its own: NAME=MODEL.")
+        models[name] = _match_models(argument, pattern)
+        for path in models[name]:
+            owner = owners.setdefault(Path(path).resolve(), argument)
+            if owner != argument:
+                raise ValueError(f"{path} is in {owner} and in {argument}. Give it once.")
+    return models
 
 
-def _tidy(place: str) -> str:
-    """Leave the slash out that a shell adds to a folder."""
-    return place.rstrip("/") or place
+def _without_slash(path: str) -> str:
+    return path.rstrip("/") or path
 
 
-def _places_of(item: str, pattern: str) -> list[str]:
-    """List the saved models that a pattern matches; what has no * is one model, here or on the hub."""
+def _match_models(argument: str, pattern: str) -> list[str]:
+    """List the saved models that a pattern matches; a pattern without * is one model, here or on the hub."""
     from fresh.evaluation.html_report import report_path
     from fresh.persistence import MANIFEST
 
     if Path(pattern).exists() or not glob.has_magic(pattern):
         return [pattern]
-    matched = sorted(map(_tidy, glob.glob(pattern)))  # noqa: PTH207  # patterns may be absolute
-    places = [place for place in matched if (Path(place) / MANIFEST).is_file()]
-    if not places:
-        raise ValueError(f"{item}: no saved model matches {pattern}. Look at the folder, or name the models.")
-    pages = {str(report_path(Path(place))) for place in places}
-    others = [place for place in matched if place not in places and place not in pages]
+    matched = sorted(map(_without_slash, glob.glob(pattern)))  # noqa: PTH207  # patterns may be absolute
+    models = [path for path in matched if (Path(path) / MANIFEST).is_file()]
+    if not models:
+        raise ValueError(f"{argument}: {pattern} matches no saved model. Check the folder, or name the models.")
+    reports = {str(report_path(Path(path))) for path in models}
+    others = [path for path in matched if path not in models and path not in reports]
     if others:
-        print(f"{item}: left out, since these are no saved models: {', '.join(others)}", file=sys.stderr)
-    return places
+        print(f"{argument}: left out, not saved models: {', '.join(others)}", file=sys.stderr)
+    return models
 
 
-def _show(console: "Console", table: "ComparisonReport") -> None:
-    """Print both tables, and how they are to be read."""
+def _show(report: "ComparisonReport") -> None:
+    from rich.console import Console
+
     from fresh.evaluation.comparison_report import TEST_HEADER
     from fresh.highlight import CONTROL_PICTURES
 
-    title = "1 document" if table.n_documents == 1 else f"{table.n_documents:,} documents"
-    _print_table(console, title, table.header, table.score_cells())
-    _print_table(console, "Differences", TEST_HEADER, table.test_cells())
-    for line in table.notes:
-        console.print(line.translate(CONTROL_PICTURES), highlight=False, markup=False)
+    title = "1 document" if report.n_documents == 1 else f"{report.n_documents:,} documents"
+    _print_table(title, report.header, report.score_cells())
+    _print_table("Differences", TEST_HEADER, report.test_cells())
+    for note in report.notes:
+        Console().print(note.translate(CONTROL_PICTURES), highlight=False, markup=False)
 
 
-def _print_table(console: "Console", title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of figures, whose ranges stand below them; long names are broken, figures never."""
+def _print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print figures with their ranges below; names are wrapped, figures are not."""
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from fresh.highlight import CONTROL_PICTURES
 
-    laid = Table(title=title, title_justify="left", show_lines=True)
-    laid.add_column(heads[0], overflow="fold")
-    for head in heads[1:]:
-        laid.add_column(head, justify="left" if head == "measure" else "right", no_wrap=True)
+    table = Table(title=title, title_justify="left", show_lines=True)
+    table.add_column(header[0], overflow="fold")
+    for head in header[1:]:
+        table.add_column(head, justify="left" if head == "measure" else "right", no_wrap=True)
     for cells in rows:
-        laid.add_row(*(Text(cell.translate(CONTROL_PICTURES)) for cell in cells))
-    console.print(laid)
-
-
-def _write(args: argparse.Namespace, table: "ComparisonReport") -> None:
-    """Write the files that were asked for, each in one move."""
-    from fresh._io import write_text
-
-    made: dict[str, Callable[[], str]] = {
-        "json": table.to_json,
-        "markdown": table.to_markdown,
-        "html": lambda: table.to_html(Path(args.data).name),
-    }
-    for kind in OUTPUTS:
-        name = getattr(args, kind)
-        if name is not None:
-            write_text(Path(name), made[kind]())
+        table.add_row(*(Text(cell.translate(CONTROL_PICTURES)) for cell in cells))
+    Console().print(table)

@@ -1,85 +1,195 @@
-"""`fresh describe`."""
+"""`fresh describe`: sizes, lengths, labels, human rationales and duplicates of data; the paper's table of data."""
 
 import argparse
+import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fresh.cli.options import READS_LABELS, add_setting, check_output, reading
-from fresh.cli.table import put, show
+from fresh.cli import options
+from fresh.cli.table import print_table, write_table
 
 if TYPE_CHECKING:
     from fresh.document import Example
+    from fresh.reporting.tables import Table
 
-SUMMARY = "describe a corpus, or data of your own, in numbers"
+SUMMARY = "Describe data in numbers"
 ABOUT = """\
-Count documents, classes and words, what people marked, and what is in an earlier split already.
+Count documents, labels, words and human rationales, and find documents that an
+earlier split holds already.
 
   fresh describe reviews.csv --text review --label sentiment
   fresh describe sst agnews evinf movies multirc --data-dir DATA
   fresh describe sst movies --data-dir DATA --as latex --output data.tex
 
-What `fresh train` reads can be described; a file without splits is described as a whole.
+All data that `fresh train` reads can be described. A file without splits is
+described as a whole.
 """
-READS = (*READS_LABELS, "dev", "test")
+_NONE = "–"
+_HEADER = (
+    *("corpus", "split", "documents", "words", "query words", "words marked", "with marks"),
+    *("classes", "seen before"),
+)
+_NOTES = (
+    "Words and query words: mean / maximum of a document. Words marked: share of a document's words in its human "
+    "rationale, mean / maximum, over the documents that have one.",
+    "Seen before: documents whose text and query equal those of a document in an earlier split, ignoring case.",
+)
 
 
-def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     """Describe `fresh describe`."""
     parser.usage = "fresh describe DATA [DATA ...] [options]"
     parser.description = ABOUT
-    parser.add_argument("data", nargs="+", metavar="DATA", help="files, folders, or names of the paper's corpora")
-    parser.add_argument("--data-dir", metavar="DIR", help="folder with the files of named corpora")
-    parser.add_argument("--as", dest="form", choices=("markdown", "csv", "latex"), help="form of the table")
-    parser.add_argument("--output", default="-", metavar="FILE", help="write to a file")
-    parser.add_argument("--overwrite", action="store_true", help="replace the file if it is there already")
-    if whole:
-        from fresh.config import list_settings
-        from fresh.data.splits import DataConfig
-
-        group = parser.add_argument_group("settings: data")
-        for setting in list_settings(DataConfig):
-            if setting.name in READS:
-                add_setting(group, setting)
+    parser.add_argument("data", nargs="+", metavar="DATA", help="Files, folders, or names of the paper's corpora")
+    parser.add_argument("--data-dir", metavar="DIR", help="Folder with the files of named corpora")
+    text = "Format of the table (default: markdown)"
+    parser.add_argument("--as", dest="form", choices=("markdown", "csv", "latex"), help=text)
+    parser.add_argument("--output", default="-", metavar="FILE", help="Write to a file")
+    options.add_overwrite(parser)
+    if with_settings:
+        options.add_data_settings(parser, (*options.LABEL_SETTINGS, "dev", "test"))
 
 
 def run(args: argparse.Namespace) -> int:
     """Describe all data in one table."""
-    from fresh.cli.dataset_summary import describe, description_sheet
-
-    check_output(args.output, args.data[0], args.overwrite)
-    sheet = description_sheet([one for name in args.data for one in describe(_called(name), _read(name, args))])
+    options.check_output(args.output, args.data[0], args.overwrite)
+    described = [one for name in args.data for one in describe(Path(name).name or name, _read(name, args))]
+    table = description_table(described)
     if args.output == "-" and args.form is None and sys.stdout.isatty():
-        show(sheet)
+        print_table(table)
     else:
-        put(sheet, args.form or "markdown", args.output)
+        write_table(table, args.form or "markdown", args.output)
     return 0
 
 
-def _called(name: str) -> str:
-    """Name data by its file or folder."""
-    return Path(name).name or name
-
-
 def _read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example]]":
-    """Read the splits of a named corpus, or those that a file or folder has."""
+    """Read the splits of a named corpus, or of a file or folder."""
     from fresh.data.corpora import CORPORA, find_corpus
     from fresh.data.splits import BadRows, read_parts
     from fresh.errors import DataError
 
-    if args.data_dir is not None and name not in CORPORA and Path(name).suffix:
-        raise DataError(f"{name} is no corpus of {args.data_dir}. Describe files by themselves, without --data-dir.")
     if args.data_dir is not None:
+        if name not in CORPORA and Path(name).suffix:
+            raise DataError(f"{name} is not a corpus of {args.data_dir}. Describe files without --data-dir.")
         splits = find_corpus(name).read(Path(args.data_dir))
         return {part: getattr(splits, part) for part in ("train", "dev", "test")}
-    if name in CORPORA and not Path(name).exists():
-        raise DataError(f"{name} is the name of a corpus. Give the folder of its files: --data-dir FOLDER.")
+    if name in CORPORA and not Path(name).exists():  # as in fresh.pipeline, which loads torch
+        raise DataError(f"{name} is the name of a corpus. Give the folder of its files: data_dir=FOLDER.")
     bad = BadRows()
-    parts = read_parts(name, reading(args), bad)
-    if bad.count or bad.widened:
-        print(bad.summary(), file=sys.stderr)
+    parts = read_parts(name, options.data_config(args), bad)
+    options.report_bad_rows(bad)
     empty = next((part for part, examples in parts.items() if not examples), None)
     if empty is not None:
-        raise DataError(f"{name} holds no examples for {empty}. Give some, or leave it out.")
+        raise DataError(f"{name} has no examples for {empty}. Add some, or leave it out.")
     return parts if len(parts) > 1 else {"all": parts["train"]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """Mean and maximum."""
+
+    mean: float
+    maximum: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "_Spread | None":
+        return cls(statistics.fmean(values), max(values)) if values else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """One split of a corpus in numbers."""
+
+    corpus: str
+    split: str
+    n_documents: int
+    words: _Spread
+    query_words: _Spread | None
+    """None without queries."""
+    marked: _Spread | None
+    """Share of the words in human rationales; None without any."""
+    n_marked: int
+    """Documents with a human rationale."""
+    classes: Mapping[str, int]
+    """Documents of each label of the corpus, sorted by label."""
+    n_seen: int
+    """Documents that an earlier split holds already."""
+
+    def cells(self) -> tuple[str, ...]:
+        """Format a row of the table."""
+        from fresh.metrics.bootstrap import short
+
+        shares = " / ".join(short(count / self.n_documents) for count in self.classes.values())
+        query = _NONE if self.query_words is None else _format_counts(self.query_words)
+        marked = _NONE if self.marked is None else f"{short(self.marked.mean)} / {short(self.marked.maximum)}"
+        counts = (f"{self.n_marked:,}" if self.n_marked else _NONE, shares, f"{self.n_seen:,}")
+        words = _format_counts(self.words)
+        return (self.corpus, self.split, f"{self.n_documents:,}", words, query, marked, *counts)
+
+    def record(self) -> dict[str, object]:
+        """Return all figures in full."""
+        spreads = {"words": self.words, "query words": self.query_words, "words marked": self.marked}
+        figures: dict[str, object] = {}
+        for name, spread in spreads.items():
+            figures[f"{name} mean"] = "" if spread is None else spread.mean
+            figures[f"{name} most"] = "" if spread is None else spread.maximum
+        classes = "; ".join(f"{label}: {count}" for label, count in self.classes.items())
+        about = {"corpus": self.corpus, "split": self.split, "documents": self.n_documents}
+        return {**about, **figures, "with marks": self.n_marked, "classes": classes, "seen before": self.n_seen}
+
+
+def _format_counts(spread: _Spread) -> str:
+    return f"{spread.mean:,.0f} / {spread.maximum:,.0f}"
+
+
+def describe(corpus: str, parts: "Mapping[str, Sequence[Example]]") -> list[_Description]:
+    """Describe each split of a corpus.
+
+    :param parts: Examples by split, the earliest first; each split has at least one.
+    """
+    from fresh.audit.duplicates import normalize
+
+    labels = sorted({example.label for examples in parts.values() for example in examples})
+    seen: set[tuple[str, str]] = set()
+    described: list[_Description] = []
+    for split, examples in parts.items():
+        keys = [normalize(example.document) for example in examples]
+        counts = Counter(example.label for example in examples)
+        words = _Spread.of([len(example.document.words) for example in examples])
+        query_lengths = [len(example.document.query) for example in examples]
+        shares = [example.human.ratio for example in examples if example.human is not None and example.human.ratio]
+        assert words is not None
+        described.append(
+            _Description(
+                corpus,
+                split,
+                len(examples),
+                words,
+                _Spread.of(query_lengths) if any(query_lengths) else None,
+                _Spread.of(shares),
+                len(shares),
+                {label: counts[label] for label in labels},
+                sum(key in seen for key in keys),
+            )
+        )
+        seen |= set(keys)
+    return described
+
+
+def description_table(described: Sequence[_Description]) -> "Table":
+    """Make a table of all splits of all corpora."""
+    from fresh.reporting.tables import Table
+
+    rows = tuple(one.cells() for one in described)
+    records = tuple(one.record() for one in described)
+    return Table(_HEADER, rows, records, 2, notes=(*_NOTES, *_list_classes(described)))
+
+
+def _list_classes(described: Sequence[_Description]) -> Iterator[str]:
+    for corpus in dict.fromkeys(one.corpus for one in described):
+        labels = next(one.classes for one in described if one.corpus == corpus)
+        yield f"Classes of {corpus}: {', '.join(labels)}."

@@ -3,42 +3,45 @@
 import argparse
 from pathlib import Path
 
-from fresh.cli.options import READS_LABELS, add_data_dir, add_reading, check_output, read_for
+from fresh.cli import options
 
-SUMMARY = "measure a model on labelled text"
+SUMMARY = "Measure a model on labeled text"
 ABOUT = """\
-Measure a model on labelled text: macro-F1, accuracy and the share of words that was read, with 95 % intervals, beside
-full text, random words, what was dropped, and the most frequent class; calibration; what less reading costs; and, where
-people marked words, how far rationales agree with them.
+Measure a model on labeled text: macro-F1, accuracy and the share of words that
+were read, with 95 % intervals, next to full text, random words, the unread
+words and the most frequent class. The report also shows calibration, shorter
+rationales, and the agreement with human rationales, if the data has any.
 
-  fresh evaluate my-model more-reviews.csv --text review --label sentiment
-  fresh evaluate my-model more-reviews.csv --text review --label sentiment --html report.html --json report.json
-  fresh evaluate my-model movies.tar.gz --eraser results.jsonl          # the test part, with people's own spans
+  fresh evaluate my-model more.csv --text review --label sentiment
+  fresh evaluate my-model more.csv --html report.html --json report.json
+  fresh evaluate my-model movies.tar.gz --eraser results.jsonl
   fresh evaluate my-model movies --data-dir corpora
 """
-FILES = {
-    "html": "write a page to look at, with the documents (at most 500)",
-    "json": "write all figures as JSON",
-    "markdown": "write the tables as Markdown",
-    "eraser": "write answers and rationales as the scorer of the ERASER benchmark reads them",
+_FILES = {
+    "html": "Write a page with the figures and up to 500 documents",
+    "json": "Write all figures as JSON",
+    "markdown": "Write the tables as Markdown",
+    "eraser": "Write labels and rationales for the scorer of the ERASER benchmark",
 }
 
 
-def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     """Describe `fresh evaluate`."""
     parser.description = ABOUT
-    parser.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
-    parser.add_argument("data", metavar="DATA", help="file with labelled texts, ERASER folder or tar, or a corpus")
-    add_data_dir(parser)
-    for name, text in FILES.items():
+    options.add_model(parser)
+    text = "File with labeled texts, ERASER folder or tar, or the name of a corpus; test splits are used alone"
+    parser.add_argument("data", metavar="DATA", help=text)
+    options.add_data_dir(parser)
+    for name, text in _FILES.items():
         parser.add_argument(f"--{name}", metavar="FILE", help=text)
-    parser.add_argument("--overwrite", action="store_true", help="replace files that are there already")
-    if whole:
-        add_reading(parser, READS_LABELS)
+    options.add_overwrite(parser)
+    options.add_device(parser)
+    if with_settings:
+        options.add_data_settings(parser, options.LABEL_SETTINGS)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure a saved model, show the table, and write what was asked for."""
+    """Measure a saved model, show the report, and write the files."""
     from rich.console import Console
 
     from fresh._io import write_text
@@ -48,28 +51,27 @@ def run(args: argparse.Namespace) -> int:
     from fresh.rationalizer import Rationalizer
     from fresh.reporting.console import show_report
 
-    for name in FILES:
-        if getattr(args, name):
-            check_output(getattr(args, name), args.data, args.overwrite)
+    written = [getattr(args, name) for name in _FILES if getattr(args, name)]
+    for path in written:
+        options.check_output(path, args.data, args.overwrite)
     models: list[Rationalizer] = []
 
     def load() -> list[Rationalizer]:
         models.append(Rationalizer.from_pretrained(args.model, device=args.device))
         return models
 
-    examples = read_for(args, load)
+    examples = options.read_labeled(args, load)
     [model] = models or load()
-    found = evaluate(model, examples, Terminal())
-    show_report(Console(), found.report)
+    evaluation = evaluate(model, examples, Terminal())
+    show_report(Console(), evaluation.report)
     if args.html:
-        write_html_report(Path(args.html), model, found, args.model, args.data)
+        write_html_report(Path(args.html), model, evaluation, args.model, args.data)
     if args.json:
-        write_text(Path(args.json), found.report.to_json())
+        write_text(Path(args.json), evaluation.report.to_json())
     if args.markdown:
-        write_text(Path(args.markdown), found.report.to_markdown())
+        write_text(Path(args.markdown), evaluation.report.to_markdown())
     if args.eraser:
-        found.write_eraser(Path(args.eraser))
-    written = [getattr(args, name) for name in FILES if getattr(args, name)]
+        evaluation.write_eraser(Path(args.eraser))
     if written:
         print(f"Written: {', '.join(written)}")
     return 0

@@ -1,4 +1,4 @@
-"""`fresh explain`."""
+"""`fresh explain`, on this machine or on a Ray cluster."""
 
 import argparse
 import itertools
@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from fresh.cli import explain_on_ray
-from fresh.cli.options import INTERRUPTED, READS, add_engine, add_reading, check_output, opened, reading
+from fresh.cli import options
 
 if TYPE_CHECKING:
     from fresh.document import Document, Explanation
@@ -20,41 +19,51 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-SUMMARY = "classify text and show from which words"
+SUMMARY = "Classify text and show which words were read"
 ABOUT = """\
-Classify text and show from which words.
+Classify text and show the words that each answer was computed from.
 
   fresh explain my-model "A lovely film."
-  fresh explain my-model --input reviews.csv --text review --output explained.jsonl
-  fresh explain my-model --input reviews.csv --text review --output explained.jsonl --certify certificates.jsonl
-  fresh explain my-model --input reviews.csv --text review --output explained.jsonl --engine ray --address 10.0.0.1:6379
+  fresh explain my-model --input reviews.csv --text review \\
+      --output explained.jsonl
+  fresh explain my-model --input reviews.csv --text review \\
+      --output explained.jsonl --certify certificates.jsonl
+  fresh explain my-model --input reviews.csv --text review \\
+      --output explained.jsonl --engine ray --address 10.0.0.1:6379
 
-With --engine ray, a large file is explained on all nodes of a Ray cluster, one model a card or, without cards, a core.
-The same lines come out in the same order, when all are done. The files need to be on this machine only.
+With --engine ray, all nodes of a Ray cluster explain a large file, one model
+for each GPU or, without GPUs, for each core. The output has the same lines in
+the same order. Only this machine needs to see the files.
 """
+_ONE_MACHINE = {"text_given": "TEXT", "curve": "--curve", "certify": "--certify"}
+"""Options that do not work on a cluster."""
 
 
-def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     """Describe `fresh explain`."""
+    parser.usage = "fresh explain MODEL [TEXT] [options]"
     parser.description = ABOUT
-    parser.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
-    parser.add_argument("text_given", nargs="?", metavar="TEXT", help="a text to explain")
-    parser.add_argument("--query", metavar="QUERY", help="query of TEXT; with --input, the column that holds queries")
-    parser.add_argument("--input", metavar="FILE", help="file with many texts; - for JSON lines from standard input")
-    parser.add_argument("--output", default="-", metavar="FILE", help="file for JSON lines; - for standard output")
-    parser.add_argument("--ratio", type=float, help="share of words to read, for a model of a range of ratios")
-    parser.add_argument("--curve", action="store_true", help="show the answers to growing rationales of TEXT")
-    parser.add_argument("--scores", action="store_true", help="also write all words and their scores")
-    parser.add_argument("--certify", metavar="FILE", help="also write certificates, for fresh verify")
-    add_engine(parser, "on which many texts are explained")
-    parser.add_argument("--workers", type=int, metavar="N", help="with --engine ray: models at work, at most")
-    parser.add_argument("--overwrite", action="store_true", help="replace an output file that is there already")
-    if whole:
-        add_reading(parser, [name for name in READS if name != "query"])
+    options.add_model(parser)
+    parser.add_argument("text_given", nargs="?", metavar="TEXT", help="A text to explain")
+    text = "The query about TEXT; with --input, the column with queries"
+    parser.add_argument("--query", metavar="QUERY", help=text)
+    text = "File with many texts; - for JSON lines from standard input"
+    parser.add_argument("--input", metavar="FILE", help=text)
+    text = "File for JSON lines; - for standard output (default: -)"
+    parser.add_argument("--output", default="-", metavar="FILE", help=text)
+    options.add_ratio(parser)
+    parser.add_argument("--curve", action="store_true", help="Show the answers for growing rationales of TEXT")
+    parser.add_argument("--scores", action="store_true", help="Also write all words and their scores")
+    parser.add_argument("--certify", metavar="FILE", help="Also write certificates, for fresh verify")
+    options.add_engine(parser, "With --engine ray: most models at work (default: as many as the cluster has room for)")
+    options.add_overwrite(parser)
+    options.add_device(parser)
+    if with_settings:
+        options.add_data_settings(parser, [name for name in options.TEXT_SETTINGS if name != "query"])
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain one text on the screen, or many as JSON lines."""
+    """Explain one text in the terminal, or many as JSON lines."""
     from rich.console import Console
 
     from fresh.document import Document
@@ -62,9 +71,9 @@ def run(args: argparse.Namespace) -> int:
 
     _check_options(args)
     if args.input is not None:
-        return (explain_on_ray.explain_file if args.engine == "ray" else _explain_file)(args)
+        return (_explain_on_cluster if args.engine == "ray" else _explain_file)(args)
     document = Document.from_text(args.text_given, args.query, "TEXT")
-    with _loaded(args) as (model, explain):
+    with _load(args) as (model, explain):
         if args.curve:
             show_curve(Console(), model.curve(document))
         else:
@@ -74,27 +83,40 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Refuse options that do not go together, and places that must not be written to."""
-    explain_on_ray.check_options(args)
+    options.check_engine(args)
+    if args.engine == "ray":
+        _check_cluster_options(args)
+    elif args.workers is not None:
+        raise ValueError("--workers is for a Ray cluster: add --engine ray, or leave it out.")
     if (args.text_given is None) == (args.input is None):
         raise ValueError("Give either a TEXT or an --input file.")
     if args.curve and (args.input is not None or args.ratio is not None):
-        raise ValueError("--curve goes through all ratios of one TEXT: leave --input and --ratio out.")
+        raise ValueError("--curve shows all ratios of one TEXT: leave --input and --ratio out.")
     if args.curve and args.certify is not None:
-        raise ValueError("--curve shows many answers and --certify is for one: leave either out.")
+        raise ValueError("--curve shows many answers, and --certify is for one: leave one of them out.")
     if args.input is not None:
-        check_output(args.output, args.input, args.overwrite)
+        options.check_output(args.output, args.input, args.overwrite)
     if args.certify is None:
         return
     if args.certify == "-":
-        raise ValueError("Certificates are not written to standard output. Name a file: --certify certificates.jsonl.")
+        raise ValueError("Certificates cannot go to standard output. Name a file: --certify certificates.jsonl.")
     if args.input is not None and Path(args.certify).resolve() == Path(args.output).resolve():
         raise ValueError(f"--output and --certify both name {args.certify}. Choose another file for the certificates.")
-    check_output(args.certify, args.input or "", args.overwrite)
+    options.check_output(args.certify, args.input or "", args.overwrite)
+
+
+def _check_cluster_options(args: argparse.Namespace) -> None:
+    for name, flag in _ONE_MACHINE.items():
+        if getattr(args, name):
+            raise ValueError(f"--engine ray is for files: leave {flag} out.")
+    if args.input == "-" or args.output == "-":
+        raise ValueError("--engine ray needs files: name them with --input and --output.")
+    if args.workers is not None and args.workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {args.workers}.")
 
 
 @contextmanager
-def _loaded(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"]]:
+def _load(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"]]:
     """Load the model, with a function that explains and, if asked to, certifies."""
     from fresh.rationalizer import Rationalizer
 
@@ -112,41 +134,69 @@ def _loaded(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain
 
 
 def _explain_file(args: argparse.Namespace) -> int:
-    """Explain the texts of a file one after the other; each line that is written is whole."""
+    """Explain the texts of a file; whatever happens, the lines that are written are whole."""
     from fresh.data.examples import count_rows
     from fresh.data.splits import BadRows, read_documents
     from fresh.evaluation.warnings import drop_too_long
     from fresh.progress import SILENT, Terminal
     from fresh.reporting.console import to_record
 
-    reads, bad, done = reading(args), BadRows(), 0
-    documents = read_documents(args.input, reads, bad)
+    config, bad, done = options.data_config(args), BadRows(), 0
+    documents = read_documents(args.input, config, bad)
     progress = SILENT if args.output == "-" else Terminal()
     uncertified = "" if args.certify is None else " There are no certificates."
     try:
-        with _loaded(args) as (model, explain):
-            fitting = _begun(drop_too_long(documents, model, bad) if reads.skip_bad else documents)
-            total = None if progress is SILENT else count_rows(args.input, reads)
+        with _load(args) as (model, explain):
+            fitting = _start(drop_too_long(documents, model, bad) if config.skip_bad else documents)
+            total = None if progress is SILENT else count_rows(args.input, config)
             with progress.task("explaining", total) as advance:
-                explanations = _begun(explain(fitting))
-                with opened(args.output) as output:
+                explanations = _start(explain(fitting))
+                with options.open_output(args.output) as output:
                     for explanation in explanations:
                         output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
                         done += 1
                         advance(1, "")
     except KeyboardInterrupt:
-        print(f"\nInterrupted. {done} texts are explained; what is written is valid.{uncertified}", file=sys.stderr)
-        return INTERRUPTED
+        print(f"\nInterrupted. {done} texts are explained; the output is valid.{uncertified}", file=sys.stderr)
+        return options.INTERRUPTED
     except ValueError as error:
         raise ValueError(
             f"{error} ({done} texts before it are explained and written.{uncertified})" if done else str(error)
         ) from error
-    if bad.count or bad.widened:
-        print(bad.summary(), file=sys.stderr)
+    options.report_bad_rows(bad)
     return 0
 
 
-def _begun(items: Iterator[Item]) -> Iterator[Item]:
-    """Make the first one now, so that an input that cannot be read leaves no output behind."""
+def _start(items: Iterator[Item]) -> Iterator[Item]:
+    """Compute the first item now, so that an unreadable input leaves no output behind."""
     first = list(itertools.islice(items, 1))
     return itertools.chain(first, items)
+
+
+def _explain_on_cluster(args: argparse.Namespace) -> int:
+    """Explain the texts of a file on a cluster; the output appears when all are explained, or not at all."""
+    from fresh._io import atomic_write
+    from fresh.data.examples import count_rows
+    from fresh.data.splits import BadRows
+    from fresh.experiments.ray_explain import Asked, explain_on_cluster
+    from fresh.progress import Terminal
+
+    config, bad = options.data_config(args), BadRows()
+    request = Asked(args.input, config, args.ratio, args.scores, args.device)
+    lines = explain_on_cluster(args.model, request, bad, args.address, args.workers)
+    try:
+        with (
+            Terminal().task("explaining", count_rows(args.input, config)) as advance,
+            atomic_write(Path(args.output)) as path,
+            path.open("w", encoding="utf-8") as output,
+        ):
+            for group in lines:
+                output.write(group)
+                advance(group.count("\n"), "")
+    except KeyboardInterrupt:
+        print("\nInterrupted. Nothing was written.", file=sys.stderr)
+        return options.INTERRUPTED
+    finally:
+        lines.close()
+    options.report_bad_rows(bad)
+    return 0

@@ -4,35 +4,63 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
+from types import ModuleType
 
 from fresh._optional import explain_missing_extra
+from fresh.cli import (
+    audit,
+    compare,
+    demo,
+    describe,
+    evaluate,
+    explain,
+    export,
+    plot,
+    run,
+    search,
+    serve,
+    study,
+    table,
+    train,
+    verify,
+)
 from fresh.cli.options import INTERRUPTED, flags_of, setting_names, with_flags
-from fresh.cli.registry import COMMANDS
 from fresh.errors import MissingExtraError
 from fresh.highlight import CONTROL_PICTURES
 
-SHAPE = argparse.RawDescriptionHelpFormatter
-EXPECTED = {"explain": " Give one TEXT, in quotes, or a file with --input."}
-"""What may have been meant where more was given than a command takes."""
-ABOUT = """\
-Text classification that shows exactly the words an answer was made from.
+COMMANDS: dict[str, ModuleType] = {
+    "demo": demo,
+    "describe": describe,
+    "train": train,
+    "search": search,
+    "explain": explain,
+    "verify": verify,
+    "evaluate": evaluate,
+    "audit": audit,
+    "compare": compare,
+    "export": export,
+    "serve": serve,
+    "run": run,
+    "table": table,
+    "plot": plot,
+    "study": study,
+}
+"""Modules with a SUMMARY and the functions add_arguments and run; they import what they need when they run."""
+_FORMAT = argparse.RawDescriptionHelpFormatter
+_ABOUT = """\
+Text classification that shows exactly the words each answer was computed from.
 
-  fresh demo                                   train on film reviews and look at the answers; a few minutes
-  fresh train reviews.csv --out my-model       train on your own data
-  fresh search --help                          look for good settings by training many times
-  fresh explain my-model "A lovely film."      classify a text and see from which words
-  fresh verify certificates.jsonl my-model     check what fresh explain --certify wrote
-  fresh evaluate my-model more-reviews.csv     measure on labelled data
-  fresh audit my-model reviews.csv             try to break its guarantee, and look for what leaks past it
-  fresh compare --help                         put models side by side, and test whether they differ
-  fresh export --help                          let people correct the words in an annotation tool
-  fresh serve my-model                         try it in the browser, and ask it over JSON
-  fresh describe reviews.csv                   sizes, lengths and classes of data, and what people marked in it
-  fresh run --help                             train and test a whole grid of models from one file
-  fresh table runs                             its table, as Markdown, CSV or LaTeX
-  fresh plot --help                            its figures
-  fresh study --help                           let people read rationales, and see what they make of them
+  fresh demo                               train on film reviews, in minutes
+  fresh train reviews.csv --out my-model   train on your own data
+  fresh explain my-model "A lovely film."  classify a text and see the words
+  fresh evaluate my-model more.csv         measure a model on labeled data
+  fresh audit my-model reviews.csv         try to break its guarantee
+  fresh serve my-model                     use it in the browser and over JSON
+
+To see the options and examples of a command: fresh COMMAND --help
 """
+_HINTS = {"explain": " Give one TEXT, in quotes, or a file with --input."}
+"""What the user may have meant, if a command gets too many arguments."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,38 +88,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    """Describe the commands; settings are read only for the command that shows them."""
-    parser = argparse.ArgumentParser("fresh", description=ABOUT, formatter_class=SHAPE)
+    """Build the parser; settings are loaded only for the command that is run."""
+    parser = argparse.ArgumentParser("fresh", description=_ABOUT, formatter_class=_FORMAT)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
-        command = commands.add_parser(name, help=module.SUMMARY, formatter_class=SHAPE, allow_abbrev=False)
-        module.add(command, given[:1] == [name])
+        command = commands.add_parser(name, help=module.SUMMARY, formatter_class=_FORMAT, allow_abbrev=False)
+        module.add_arguments(command, given[:1] == [name])
         command.set_defaults(run=module.run, options=flags_of(command))
     return parser
 
 
 def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
-    """Read the command line; the TEXT to explain may also stand behind options, which argparse does not see."""
+    """Parse the command line; argparse does not find a TEXT that follows options."""
     args, rest = parser.parse_known_args(given)
     if args.command == "explain" and args.text_given is None and len(rest) == 1 and not rest[0].startswith("-"):
         args.text_given = rest.pop()
     if rest:
-        wrong = [_wrong_option(item.partition("=")[0], args) for item in rest if item.startswith("--")]
-        told = "\n".join(wrong) or f"{' '.join(rest)} was not expected.{EXPECTED.get(args.command, '')}"
-        print(
-            f"fresh {args.command}: {told}\nSee: fresh {args.command} --help".translate(CONTROL_PICTURES),
-            file=sys.stderr,
-        )
+        unknown = [_unknown_option(item.partition("=")[0], args) for item in rest if item.startswith("--")]
+        message = "\n".join(unknown) or f"Unexpected: {' '.join(rest)}.{_HINTS.get(args.command, '')}"
+        text = f"fresh {args.command}: {message}\nSee: fresh {args.command} --help"
+        print(text.translate(CONTROL_PICTURES), file=sys.stderr)
         raise SystemExit(2)
     return args
 
 
-def _wrong_option(option: str, args: argparse.Namespace) -> str:
-    """Say that a command has no such option, and what may have been meant; a grid takes settings otherwise."""
+def _unknown_option(option: str, args: argparse.Namespace) -> str:
     from fresh.config import suggest
 
-    if args.command == "run":
-        name = option.removeprefix("--").replace("-", "_")
-        if name in setting_names():
-            return f"{option} is not an option. It is a setting of all runs: --set {name}=VALUE."
+    name = option.removeprefix("--").replace("-", "_")
+    if args.command == "run" and name in setting_names():
+        return f"{option} is not an option. It is a setting of all runs: --set {name}=VALUE."
     return suggest(option, "an option", [flag for flags in args.options.values() for flag in flags])

@@ -6,116 +6,123 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fresh.cli.options import INTERRUPTED, add_engine, check_engine
-from fresh.experiments.overrides import parse_lists
+from fresh.cli.options import INTERRUPTED, add_data_dir, add_engine, check_engine
 
 if TYPE_CHECKING:
     from fresh.experiments.executor import Executor
 
-FIRST = "Delete the file"
-"""How a failure begins what it asks for, without which the next try would fail as well."""
-SUMMARY = "train and test a whole grid of models from one file"
+SUMMARY = "Train and test a whole grid of models from one file"
 ABOUT = """\
-Train and test all models of an experiment, each once, several at a time, and watch the table fill up. What is done is
-never done again: give the same command again to go on after a break, or with more rows in the file.
+Train and test all models of an experiment, several at a time, and watch the
+table fill up. Finished runs are never repeated: to resume an interrupted
+experiment, or to run new rows of the file, repeat the same command.
 
   fresh run experiments/main.toml --data-dir DATA --out runs
-  fresh table runs main                        the table so far, also while it runs
-  fresh run experiments/main.toml experiments/lengths.toml --data-dir DATA --out runs      what both need is done once
-  fresh run experiments/main.toml --data-dir DATA --out quick --documents 200 --set epochs=1 --set seed=0
-  fresh run experiments/main.toml --data-dir DATA --out runs --set corpus=sst,agnews --set seed=0,1
-  fresh run experiments/main.toml --data-dir /shared/DATA --out /shared/runs --engine ray --address 10.0.0.1:6379
+  fresh table runs main            the table so far, also while it runs
+  fresh run experiments/main.toml experiments/lengths.toml \\
+      --data-dir DATA --out runs   runs that both need are done once
+  fresh run experiments/main.toml --data-dir DATA --out quick \\
+      --documents 200 --set epochs=1 --set seed=0
+  fresh run experiments/main.toml --data-dir /shared/DATA --out /shared/runs \\
+      --engine ray --address 10.0.0.1:6379
 
-With --engine ray, the work is done on all nodes of a Ray cluster. They must all see the folders of --out and --data-dir
-under the same names, which is looked at first, and so the files that the grid names.
+With --engine ray, the nodes of a Ray cluster do the work. All nodes must see
+the folders of --out and --data-dir, and the files that the grid names, under
+the same paths; this is checked first.
 
-A grid file lists rows and what each is tried on:
+A grid file lists rows, and what each is tried on:
 
   [grid]
-  corpus = ["sst", "movies"]                   names of the paper's corpora, or your own (below)
+  corpus = ["sst", "movies"]       names of the paper's corpora, or your own
   seed = [0, 1, 2]
 
-  [settings]                                   of all runs, as of `fresh train`
+  [settings]                       of all runs, as for `fresh train`
   encoder = "minilm"
 
-  [corpora.reviews]                            a corpus of your own, and settings of one corpus
+  [corpora.reviews]                your own corpus, and settings of one corpus
   data = "reviews.csv"
   ratio = 0.2
 
   [[rows]]
   name = "FRESH, attention"
   scorer = "attention"
-  discretizer = ["top_k", "contiguous"]        a list stands for one run each
-  ratio = ["1x", "0.5x"]                       so many times the ratio of the corpus
+  discretizer = ["top_k", "contiguous"]     a list makes one run for each value
+  ratio = ["1x", "0.5x"]           multiples of the ratio of the corpus
 
   [[rows]]
   method = "lei"
-  trials = 20                                  settings that are drawn, so many times
+  trials = 20                      number of runs with sampled settings
   draw = { lambda_1 = "0.01:1:log", lambda_2 = "0,0.5,1,2" }
 
-  [figure]                                     what `fresh plot` draws, which is looked at before anything runs
+  [figure]                         what `fresh plot` draws; checked first
   x = "ratio"
   by = "discretizer"
 """
+_FIX_FIRST = "Delete the file"
+"""Failures that begin so must be fixed before the next try."""
 
 
-def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     """Describe `fresh run`."""
     parser.usage = "fresh run GRID.toml [GRID.toml ...] --out FOLDER [options]"
     parser.description = ABOUT
-    parser.add_argument("grids", nargs="+", type=Path, metavar="GRID.toml", help="experiments, done together")
-    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder of runs; others may be there")
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the files of the paper's corpora")
-    parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: what suits the machines)")
-    add_engine(parser, "on which the runs are done")
-    few = "documents of each split, at most, for a quick look; drawn by lot, the same ones every time"
-    parser.add_argument("--documents", type=int, metavar="N", help=few)
-    text = (
-        "a setting of all runs that have it, whatever the file says; several values with commas stand for one run each"
-    )
+    text = "Grid files; their experiments run together"
+    parser.add_argument("grids", nargs="+", type=Path, metavar="GRID.toml", help=text)
+    text = "Folder of runs; it may hold other experiments"
+    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help=text)
+    add_data_dir(parser)
+    add_engine(parser, "Number of runs at a time (default: as many as the machines have room for)")
+    text = "For a quick look: most documents of each split, the same random sample each time"
+    parser.add_argument("--documents", type=int, metavar="N", help=text)
+    text = "Override a setting in all runs that have it; several values make one run each; can be repeated"
     parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="NAME=VALUES", help=text)
-    parser.add_argument("--retry", action="store_true", help="try again what failed before")
+    parser.add_argument("--retry", action="store_true", help="Retry failed runs")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do all runs, and say which failed."""
+    """Do all runs, and list those that failed."""
     check_engine(args)
-    overrides = parse_lists(args.overrides)  # before anything is loaded, which takes seconds
+    from fresh.experiments.overrides import parse_lists
+
+    overrides = parse_lists(args.overrides)  # before torch is loaded, which takes seconds
     from fresh.experiments.run import run_grids
     from fresh.experiments.store import check_place
 
     check_place(args.out)
-    grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]  # others are elsewhere
-    how = {"data_dir": args.data_dir, "retry": args.retry, "documents": args.documents}
+    # Other nodes run in other folders.
+    grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]
+    data_dir = None if args.data_dir is None else Path(args.data_dir)
+    options = {"data_dir": data_dir, "retry": args.retry, "documents": args.documents, "overrides": overrides}
     try:
-        with contextlib.closing(_make_engine(args)) as engine:
-            ended = run_grids(grids, args.out, engine=engine, overrides=overrides, **how)
+        with contextlib.closing(_make_executor(args, data_dir)) as executor:
+            experiments = run_grids(grids, args.out, engine=executor, **options)
     except KeyboardInterrupt:
-        print("\nInterrupted. Give the same command again to go on with what is left.", file=sys.stderr)
+        print("\nInterrupted. To do the remaining runs, repeat the same command.", file=sys.stderr)
         return INTERRUPTED
-    for done in ended:
-        n_done = done.n_runs - len(done.failures)
-        print(f"{n_done} of {done.n_runs} runs are done. Table: fresh table {args.out} {done.name}")
-        if done.n_dropped:
+    for experiment in experiments:
+        n_done = experiment.n_runs - len(experiment.failures)
+        print(f"{n_done} of {experiment.n_runs} runs are done. Table: fresh table {args.out} {experiment.name}")
+        if experiment.n_dropped:
             print(
-                f"Done, but no longer in the plan of {done.name} and its table: {done.n_dropped} of an earlier plan. "
-                "The command that planned them brings them back."
+                f"Runs of an earlier plan of {experiment.name} that are no longer in its table: "
+                f"{experiment.n_dropped}. The command that planned them brings them back."
             )
-    failures = dict.fromkeys((cell, reason) for done in ended for cell, reason in done.failures.items())
-    for cell, reason in failures:
-        print(f"failed: {cell}: {reason}", file=sys.stderr)
+    failures = {
+        (spec, reason): None for experiment in experiments for spec, reason in experiment.failures.items()
+    }  # once for all experiments
+    for spec, reason in failures:
+        print(f"failed: {spec}: {reason}", file=sys.stderr)
     if failures:
-        first = "Do what is said above first. " if any(FIRST in reason for _, reason in failures) else ""
-        print(f"{first}Try again what failed: the same command with --retry.", file=sys.stderr)
+        first = "Fix the problems above first. " if any(_FIX_FIRST in reason for _, reason in failures) else ""
+        print(f"{first}To retry failed runs, repeat the command with --retry.", file=sys.stderr)
     return 1 if failures else 0
 
 
-def _make_engine(args: argparse.Namespace) -> "Executor":
-    """Get workers: processes on this machine, or on the nodes of a cluster."""
+def _make_executor(args: argparse.Namespace, data_dir: Path | None) -> "Executor":
     if args.engine == "ray":
         from fresh.experiments.ray_executor import RayExecutor
 
-        return RayExecutor(args.out, args.data_dir, args.address, args.workers)
+        return RayExecutor(args.out, data_dir, args.address, args.workers)
     from fresh.experiments.local import LocalExecutor
 
-    return LocalExecutor(args.out, args.data_dir, args.workers)
+    return LocalExecutor(args.out, data_dir, args.workers)

@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -11,136 +12,205 @@ from typing import TYPE_CHECKING
 
 from fresh._optional import optional_import
 from fresh.cli import study_serve
-from fresh.cli.options import check_output, flags_of
-from fresh.cli.study_people import add_people, check_codes, write_codes
+from fresh.cli.options import add_device, add_overwrite, check_output, flags_of
 
 if TYPE_CHECKING:
     from fresh.rationalizer import Rationalizer
     from fresh.study.items import Plan
     from fresh.study.store import Store
 
-SUMMARY = "let people read rationales, and see what they make of them"
+SUMMARY = "Run a study in which people read rationales"
 ABOUT = """\
-Run the paper's human evaluation, or your own: people read rationales alone, as a predictor does, choose a label, and
-say how confident they are and how readable the words are.
+Run the paper's human evaluation, or your own: people read rationales alone, as
+a predictor does, choose a label, and rate their confidence and how readable the
+words are.
 
-  fresh study new STUDY.toml --out my-study        draw the sample, cut it in all conditions, make sign-in codes
-  fresh study serve my-study                       the pages on which people answer, and one to look after it
-  fresh study status my-study                      how far it is, and whom to look at
-  fresh study codes my-study 5 --output more.csv   five more annotators
-  fresh study exclude my-study 3                   nothing of annotator 3 counts; see also leave, readmit, pause, resume
-  fresh study results my-study                     tables, agreement, tests; also before it is finished
+  fresh study new STUDY.toml --out my-study     make a study with sign-in codes
+  fresh study serve my-study                    serve the pages for annotators
+  fresh study status my-study                   show the progress
+  fresh study codes my-study 5 --output more.csv
+                                                add five annotators
+  fresh study exclude my-study 3                exclude annotator 3
+  fresh study results my-study                  show tables, agreement and tests
   fresh study export my-study --as mturk --output batch.csv
   fresh study import my-study results.csv --as mturk
 
-A study is named by its folder, or by the address of its database: postgresql://USER@HOST/NAME.
-`fresh study new --help` shows what STUDY.toml says.
+STUDY is the folder of the study, or the URL of its database:
+postgresql://USER@HOST/NAME. For the options and examples of an action:
+fresh study ACTION --help
 """
 NEW = """\
-Make a study from a file that says what is shown to whom. All that stands against it is told before anything is written.
+Make a study from a file that says what is shown to whom. The whole file is
+checked before anything is written.
+
+  fresh study new STUDY.toml --out my-study
 
   # STUDY.toml
-  corpus = "movies"                    # one of the paper's (its test part), or a file: corpus = "reviews.csv"
-  data_dir = "corpora"                 # for a corpus of the paper
+  corpus = "movies"           # of the paper (its test split), or a file
+  data_dir = "corpora"        # for a corpus of the paper
   title = "Film reviews"
-  sample = 100                         # documents, with the corpus's mix of labels
-  per_item = 3                         # annotators of each item
-  practice = 4                         # items with feedback at the start
-  checks = 3                           # attention checks for each annotator
+  sample = 100                # documents, with the corpus's mix of labels
+  per_item = 3                # annotators of each item
+  practice = 4                # items with feedback at the start
+  checks = 3                  # attention checks for each annotator
   [conditions.human]
   kind = "human"
   [conditions."FRESH"]
-  model = "runs/fresh"                 # folder of any saved model
+  model = "runs/fresh"        # folder of a saved model
   [conditions."random words"]
-  kind = "random_non_contiguous"       # or random_contiguous; text order is kept
-  like = "FRESH"                       # as many words as FRESH keeps of the same document
+  kind = "random_non_contiguous"    # or random_contiguous; keeps the text order
+  like = "FRESH"              # as many words as FRESH keeps of each document
   [conditions."full text"]
   kind = "full_text"
-  [labels]                             # as people shall read them
+  [labels]                    # as people read them
   POS = "Positive"
   NEG = "Negative"
 
-Other settings: seed, annotators, most, hours, casing, [texts] consent, instructions, question, thanks, and for a file
-of your own, text, label, query, id, rationale, tokenised. See docs/how-to/study.md.
+Other settings: seed, annotators, most, hours, casing, [texts] consent,
+instructions, question, thanks, and for a file, text, label, query, id,
+rationale, tokenised. See docs/how-to/study.md.
+"""
+STATUS = """\
+Show the progress of a study, and of each annotator who has started: answers,
+median time per answer (a dash if none was measured, as on pages without
+scripts), and failed attention checks.
+
+  fresh study status my-study
+
+"review" marks annotators who failed more than one attention check, or their
+only one, and those who took less than a second for most answers. Excluded
+annotators are not marked.
 """
 EXPORT = """\
-Write answers (csv, jsonl), participants with what they have done (prolific), or the items for another tool to show,
-with its settings beside them.
+Write answers (csv, jsonl), what participants did (prolific), or the items and
+settings for another tool.
 
   fresh study export my-study --as csv --output answers.csv
-  fresh study export my-study --as mturk --output batch.csv             batch.csv, and its page batch.html
-  fresh study export my-study --as potato --output items.jsonl          items.jsonl and items.config.yaml
-  fresh study export my-study --as label_studio --output tasks.json     tasks.json and tasks.config.xml
+  fresh study export my-study --as mturk --output batch.csv
+                          also writes the page batch.html
+  fresh study export my-study --as potato --output items.jsonl
+                          also writes items.config.yaml
+  fresh study export my-study --as label_studio --output tasks.json
+                          also writes tasks.config.xml
 """
 IMPORT = """\
-Bring in answers that people gave in another tool to items that were exported to it, or what Prolific says of people. A
-file that cannot be understood is refused whole; what the study's plan has no room for is left out and named; an answer
-that is there already counts once.
+Import answers that people gave to exported items in another tool, or the status
+of participants from Prolific. A file that cannot be read is refused as a whole.
+Answers beyond the plan of the study are left out and listed. Answers that were
+imported before count once.
 
   fresh study import my-study Batch_1_batch_results.csv --as mturk
-  fresh study import my-study prolific_export.csv --as prolific         returned: left; rejected: excluded
-  fresh study import my-study items-annotated --as potato               the folder that Potato writes, or its export
-  fresh study import my-study project-1.json --as label_studio          exported as JSON, JSON-MIN, CSV or TSV
+  fresh study import my-study prolific_export.csv --as prolific
+                          returned: has left; rejected: is excluded
+  fresh study import my-study items-annotated --as potato
+                          the folder that Potato writes, or its export
+  fresh study import my-study project-1.json --as label_studio
+                          JSON, JSON-MIN, CSV or TSV
 """
-WAYS_OUT = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "See that you may, or choose another place."),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Make room there, or choose another place."),
+_PEOPLE = {
+    "leave": (
+        "Let an annotator leave; their answers count",
+        """\
+Let an annotator leave who gave up. Their answers count; their open items go to
+others.
+
+  fresh study leave my-study 3                       number in the status
+  fresh study leave my-study 5e9088a8a4b6ed018b45    or name on a platform
+""",
+    ),
+    "exclude": (
+        "Exclude an annotator; their answers do not count",
+        """\
+Exclude an annotator, for example for failed attention checks. None of their
+answers count, and others get the items. The answers stay in the database and in
+exports (with `counted` false). To undo this: fresh study readmit.
+
+  fresh study exclude my-study 3
+""",
+    ),
+    "readmit": (
+        "Readmit an annotator who left or was excluded",
+        """\
+Readmit an annotator who left or was excluded. Answers from before an exclusion
+count again, except where others have been given the items meanwhile.
+
+  fresh study readmit my-study 3
+""",
+    ),
 }
-"""What to do where a file cannot be read or written."""
-FORMS = ("csv", "jsonl", "mturk", "prolific", "potato", "label_studio")
+_FORMATS = ("csv", "jsonl", "mturk", "prolific", "potato", "label_studio")
+_HINTS = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "Check your permissions, or choose another place."),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space there, or choose another place."),
+}
 
 
-def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     """Describe `fresh study`."""
-    parser.usage = "fresh study {new,serve,status,codes,pause,resume,leave,exclude,readmit,results,export,import} ..."
+    parser.usage = "fresh study ACTION [options]"
     parser.description = ABOUT
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", prog="fresh study")
 
-    def action(name: str, about: str, made: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
-        shape = argparse.RawDescriptionHelpFormatter
-        made_parser = actions.add_parser(name, help=about, description=about, formatter_class=shape, allow_abbrev=False)
-        made_parser.set_defaults(act=made)
+    def add_action(
+        name: str, summary: str, function: Callable[[argparse.Namespace], int], about: str
+    ) -> argparse.ArgumentParser:
+        formatter = argparse.RawDescriptionHelpFormatter
+        action = actions.add_parser(
+            name, help=summary, description=about, formatter_class=formatter, allow_abbrev=False
+        )
+        action.set_defaults(act=function)
         if name != "new":
-            made_parser.add_argument("study", metavar="STUDY", help="folder of the study, or address of its database")
-        return made_parser
+            action.add_argument("study", metavar="STUDY", help="Folder of the study, or URL of its database")
+        return action
 
-    _add_new(action("new", "make a study", _new))
-    study_serve.add(action("serve", study_serve.SUMMARY, study_serve.run))
-    add_people(action)
-    results = action("results", "tables, agreement and tests", _show_results)
-    for name, about in (("json", "all figures"), ("markdown", "the tables"), ("csv", "the main table")):
-        results.add_argument(f"--{name}", metavar="FILE", help=f"also write {about} to a file")
-    results.add_argument("--figure", nargs="+", type=Path, default=[], metavar="FILE", help=".png, .svg or .pdf")
-    for name, forms, made, about in (
-        ("export", FORMS, _export, "answers as csv or jsonl; items for other tools"),
-        ("import", FORMS, _import_file, "answers from elsewhere; what Prolific says of participants"),
-    ):
-        moved = action(name, about, made)
-        moved.description = EXPORT if name == "export" else IMPORT
-        moved.add_argument("--as", dest="form", required=True, choices=forms, help="in which form")
-        if name == "import":
-            moved.add_argument("file", type=Path, metavar="FILE", help="file to read; for potato also its folder")
-        else:
-            moved.add_argument("--output", required=True, metavar="FILE", help="file to write")
-    for name, sub in actions.choices.items():
+    _add_new(add_action("new", "Make a study", _new, NEW))
+    study_serve.add_arguments(add_action("serve", study_serve.SUMMARY, study_serve.run, study_serve.ABOUT))
+    add_action("status", "Show the progress, and whom to look at", _status, STATUS)
+    about = "Make sign-in codes for more annotators.\n\n  fresh study codes my-study 5 --output more.csv"
+    codes = add_action("codes", "Make sign-in codes for more annotators", _codes, about)
+    codes.add_argument("number", type=int, metavar="N", help="Number of codes")
+    codes.add_argument("--output", default="-", metavar="FILE", help="Write them to a file")
+    about = (
+        "Stop giving out items, until `fresh study resume`. Annotators are asked to come\nback later; answers to open "
+        "items are still saved.\n\n  fresh study pause my-study"
+    )
+    add_action("pause", "Stop giving out items", lambda args: _pause(args, True), about)
+    about = "Give out items again after a pause.\n\n  fresh study resume my-study"
+    add_action("resume", "Give out items again", lambda args: _pause(args, False), about)
+    functions = {"leave": _leave, "exclude": _exclude, "readmit": _readmit}
+    for name, (summary, about) in _PEOPLE.items():
+        action = add_action(name, summary, functions[name], about)
+        action.add_argument("annotator", metavar="ANNOTATOR", help="Number, or name on a crowd platform")
+    about = "Show tables, agreement and tests; also before the study ends.\n\n  fresh study results my-study"
+    results = add_action("results", "Show tables, agreement and tests", _results, about)
+    for name, content in (("json", "all figures"), ("markdown", "the tables"), ("csv", "the main table")):
+        results.add_argument(f"--{name}", metavar="FILE", help=f"Also write {content} to a file")
+    text = "Also draw a figure: .png, .svg or .pdf"
+    results.add_argument("--figure", nargs="+", type=Path, default=[], metavar="FILE", help=text)
+    export = add_action("export", "Write answers, or items for other tools", _export, EXPORT)
+    export.add_argument("--as", dest="form", required=True, choices=_FORMATS, help="Format")
+    export.add_argument("--output", required=True, metavar="FILE", help="File to write")
+    imported = add_action("import", "Import answers from other tools, or from Prolific", _import, IMPORT)
+    imported.add_argument("--as", dest="form", required=True, choices=_FORMATS, help="Format")
+    imported.add_argument("file", type=Path, metavar="FILE", help="File to read; for potato also its folder")
+    for name, action in actions.choices.items():
         if name in ("new", "codes", "results", "export"):
-            sub.add_argument("--overwrite", action="store_true", help="replace files that are there already")
-        sub.set_defaults(options=flags_of(sub))
+            add_overwrite(action)
+        action.set_defaults(options=flags_of(action))
 
 
 def _add_new(parser: argparse.ArgumentParser) -> None:
-    """Describe `fresh study new`."""
-    parser.description = NEW
-    parser.add_argument("file", type=Path, metavar="STUDY.toml", help="what is shown to whom")
+    parser.add_argument("file", type=Path, metavar="STUDY.toml", help="What is shown to whom")
     place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--out", metavar="FOLDER", help="folder to make, with a database of its own and the codes")
-    place.add_argument("--database", metavar="URL", help="an empty database: postgresql://USER:PASSWORD@HOST/NAME")
-    parser.add_argument("--codes", metavar="FILE", help="file for the sign-in codes (default: codes.csv)")
-    parser.add_argument("--device", default="auto", help="where models compute: auto, cpu, cuda, ... (default: auto)")
+    place.add_argument("--out", metavar="FOLDER", help="Folder to create, with a database and the codes")
+    text = "An empty database: postgresql://USER:PASSWORD@HOST/NAME"
+    place.add_argument("--database", metavar="URL", help=text)
+    parser.add_argument("--codes", metavar="FILE", help="File for the sign-in codes (default: codes.csv)")
+    add_device(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run an action."""
     optional_import("alembic", "study", "A study")
     from sqlalchemy.exc import OperationalError
 
@@ -149,25 +219,24 @@ def run(args: argparse.Namespace) -> int:
     except OperationalError as error:
         raise ValueError(f"The database of the study cannot be used: {error.orig}.") from error
     except OSError as error:
-        way_out = WAYS_OUT.get(error.errno or 0)
-        if way_out is None or error.filename is None:
+        hint = _HINTS.get(error.errno or 0)
+        if hint is None or error.filename is None:
             raise
         place = str(error.filename).removesuffix(".partial")
-        raise ValueError(f"{place} cannot be read or written ({error.strerror}). {way_out}") from error
+        raise ValueError(f"{place} cannot be read or written ({error.strerror}). {hint}") from error
 
 
 def _new(args: argparse.Namespace) -> int:
-    """Make a study."""
     from fresh.study.config import read_study
     from fresh.study.display import plural
     from fresh.study.items import make_plan, read_documents
 
     if args.out is not None and Path(args.out).exists():
-        raise ValueError(f"{args.out} is there already. Choose another folder.")
-    codes = Path(args.codes or Path(args.out or ".") / "codes.csv")
+        raise ValueError(f"{args.out} already exists. Choose another folder.")
+    codes_file = Path(args.codes or Path(args.out or ".") / "codes.csv")
     if args.out is None or args.codes:
-        check_output(str(codes), str(args.file), args.overwrite)
-        check_codes(codes)
+        check_output(str(codes_file), str(args.file), args.overwrite)
+        _check_codes_file(codes_file)
 
     def load(folder: str) -> "Rationalizer":
         from fresh.rationalizer import Rationalizer
@@ -176,80 +245,192 @@ def _new(args: argparse.Namespace) -> int:
 
     study = read_study(args.file)
     plan = make_plan(study, read_documents(study.config, args.file), load)
-    store, made = _write_study(args, plan, codes)
-    shown = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.study.conditions), 'condition')}"
-    print(f"{shown}, {plural(store.design.n_planned, 'answer')} wanted.")
-    are, they_are = ("is", "it is") if len(made) == 1 else ("are", "they are")
-    print(
-        f"{plural(len(made), 'sign-in code')} {are} in {codes}: {they_are} kept nowhere else. Give each annotator one."
-    )
-    if len(made) < store.design.min_annotators:
-        print(f"At least {store.design.min_annotators} annotators are needed to complete it: fresh study codes.")
+    store, codes = _write_study(args, plan, codes_file)
+    size = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.study.conditions), 'condition')}"
+    print(f"{size}, {plural(store.design.n_planned, 'answer')} wanted.")
+    print(f"{plural(len(codes), 'sign-in code')} in {codes_file}, and nowhere else. Give one to each annotator.")
+    if len(codes) < store.design.min_annotators:
+        print(f"The study needs at least {store.design.min_annotators} annotators. To add some: fresh study codes.")
     for warning in plan.warnings:
         print(warning)
     return 0
 
 
-def _write_study(args: argparse.Namespace, plan: "Plan", codes: Path) -> "tuple[Store, list[str]]":
-    """Write a study and its codes; if that fails, nothing stays of a folder that was made for it."""
+def _write_study(args: argparse.Namespace, plan: "Plan", codes_file: Path) -> "tuple[Store, list[str]]":
+    """Write a study and its codes; after an error, a folder that was created for it is removed."""
     from fresh.study.annotators import add_annotators
     from fresh.study.store import create_study, make_study_folder
 
     if args.out is not None:
-        make_study_folder(Path(args.out))  # only what this very command has made is ever removed
+        make_study_folder(Path(args.out))  # only a folder that this very command has created is ever removed
     try:
         with closing(create_study(args.out if args.out is not None else args.database, plan)) as store:
-            made = add_annotators(store, plan.study.config.annotators or store.design.min_annotators)
-        write_codes(codes, made)
+            codes = add_annotators(store, plan.study.config.annotators or store.design.min_annotators)
+        _write_codes(codes_file, codes)
     except BaseException:  # also Ctrl-C: the same command must work again
         if args.out is not None:
             shutil.rmtree(args.out, ignore_errors=True)
         raise
-    return store, made
+    return store, codes
 
 
-def _show_results(args: argparse.Namespace) -> int:
-    """Show all tables, and write them down."""
+def _check_codes_file(path: Path) -> None:
+    """Try to write to the place of codes before there are any."""
+    probe = path.with_name(f"{path.name}.partial")
+    try:
+        probe.touch(mode=0o600)
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"Codes cannot be written to {path} ({error.strerror}). Choose another file.") from error
+
+
+def _write_codes(path: Path, codes: list[str]) -> None:
+    """Write codes to a file that only its owner can read."""
+    from fresh._io import atomic_write
+
+    lines = ["annotator,code", *(f"{code.partition('-')[0]},{code}" for code in codes)]
+    with atomic_write(path) as partial:
+        partial.touch(mode=0o600)
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _open(args: argparse.Namespace) -> "closing[Store]":
+    from fresh.study.store import open_study
+
+    return closing(open_study(args.study))
+
+
+def _status(args: argparse.Namespace) -> int:
+    from fresh.study.display import cannot_complete, plural
+    from fresh.study.overview import get_overview
+
+    with _open(args) as store:
+        found = get_overview(store)
+    if found.paused:
+        print("The study is paused. To go on: fresh study resume.")
+    people = plural(len(found.annotators), "annotator")
+    print(f"{found.n_answered:,} of {plural(found.n_planned, 'answer')}, by {len(found.started)} of {people}.")
+    if found.n_more:
+        command = f"fresh study codes {_shown_study(args.study)} {found.n_more}"
+        print(f"{cannot_complete(found.n_more)} Make codes: {command}")
+    for person in found.started:
+        name = f" ({person.outside})" if person.outside else ""
+        time = "–" if person.seconds is None else f"{person.seconds:.1f}"
+        checks = f", {person.n_failed} of {plural(person.n_checks, 'check')} failed" if person.n_checks else ""
+        look = " - review" if person.flagged else ""
+        answers = plural(person.n_answered, "answer") + (f", {time} s an answer" if person.n_answered else "")
+        print(f"  annotator {person.id}{name}: {person.status}, {answers}{checks}{look}")
+    return 0
+
+
+def _shown_study(place: str) -> str:
+    """Quote the place of a study for a command, without the password of its database."""
+    from sqlalchemy import make_url
+
+    from fresh.study.store import hide_password
+
+    return shlex.quote(hide_password(make_url(place)) if "://" in place else place)
+
+
+def _codes(args: argparse.Namespace) -> int:
+    from fresh.study.annotators import add_annotators
+
+    check_output(args.output, "", args.overwrite)
+    if args.output != "-":
+        _check_codes_file(Path(args.output))
+    with _open(args) as store:
+        codes = add_annotators(store, args.number)
+    if args.output == "-":
+        print("\n".join(codes))
+    else:
+        _write_codes(Path(args.output), codes)
+    return 0
+
+
+def _pause(args: argparse.Namespace, is_paused: bool) -> int:
+    from fresh.study.annotators import set_paused
+
+    with _open(args) as store:
+        changed = set_paused(store, is_paused)
+    if is_paused:
+        print("Paused: no items are given out; answers are still saved." if changed else "It was paused already.")
+    else:
+        print("Items are given out again." if changed else "It was not paused.")
+    return 0
+
+
+def _leave(args: argparse.Namespace) -> int:
+    from fresh.study.annotators import find_annotator, leave
+
+    with _open(args) as store:
+        person = find_annotator(store, args.annotator)
+        if person.state == "excluded":
+            raise ValueError(f"Annotator {person.id} is excluded. To let their answers count, use readmit, then leave.")
+        n_free = leave(store, person.id)
+    print(f"Annotator {person.id} has left; their answers count. Items that go to others: {n_free:,}.")
+    return 0
+
+
+def _exclude(args: argparse.Namespace) -> int:
+    from fresh.study.annotators import exclude, find_annotator
+
+    with _open(args) as store:
+        person = find_annotator(store, args.annotator)
+        n_free = exclude(store, person.id)
+    print(f"Annotator {person.id} is excluded; their answers do not count. Items that go to others: {n_free:,}.")
+    return 0
+
+
+def _readmit(args: argparse.Namespace) -> int:
+    from fresh.study.annotators import find_annotator, readmit
+
+    with _open(args) as store:
+        person = find_annotator(store, args.annotator)
+        if person.state == "active":
+            raise ValueError(f"Annotator {person.id} takes part already.")
+        n_lost = readmit(store, person.id)
+    print(f"Annotator {person.id} takes part again, and their answers count.")
+    if n_lost:
+        print(f"Answers that do not count, since others were given the items: {n_lost:,}.")
+    return 0
+
+
+def _results(args: argparse.Namespace) -> int:
     from fresh._io import write_text
     from fresh.study.overview import compute_results
     from fresh.study.results import draw_results
-    from fresh.study.store import open_study
 
-    for name in (args.json, args.markdown, args.csv, *map(str, args.figure)):
-        check_output(name or "-", "", args.overwrite)
-    with closing(open_study(args.study)) as store:
-        found = compute_results(store)
-    print(found.to_markdown(), end="")
-    made = {"json": found.to_json, "markdown": found.to_markdown, "csv": found.table().to_csv}
-    for kind, write in made.items():
+    for path in (args.json, args.markdown, args.csv, *map(str, args.figure)):
+        check_output(path or "-", "", args.overwrite)
+    with _open(args) as store:
+        results = compute_results(store)
+    print(results.to_markdown(), end="")
+    writers = {"json": results.to_json, "markdown": results.to_markdown, "csv": results.table().to_csv}
+    for kind, write in writers.items():
         if getattr(args, kind):
             write_text(Path(getattr(args, kind)), write())
     if args.figure:
-        draw_results(found, args.figure)
+        draw_results(results, args.figure)
     return 0
 
 
 def _export(args: argparse.Namespace) -> int:
-    """Write answers, or items for other tools."""
     from fresh.study.export import export_paths, export_study
-    from fresh.study.store import open_study
 
-    for place in export_paths(args.form, Path(args.output)):
-        check_output(str(place), "", args.overwrite)
-    with closing(open_study(args.study)) as store:
+    for path in export_paths(args.form, Path(args.output)):
+        check_output(str(path), "", args.overwrite)
+    with _open(args) as store:
         files = export_study(store, args.form, Path(args.output))
     print(f"Written: {', '.join(map(str, files))}")
     return 0
 
 
-def _import_file(args: argparse.Namespace) -> int:
-    """Bring in answers that were given elsewhere."""
+def _import(args: argparse.Namespace) -> int:
     from fresh.study.importing import import_study
-    from fresh.study.store import open_study
 
-    with closing(open_study(args.study)) as store:
+    with _open(args) as store:
         done = import_study(store, args.form, args.file)
-    print(f"{done.n_new:,} new, {done.n_existing:,} there already, {len(done.skipped):,} left out.")
+    print(f"{done.n_new:,} new, {done.n_existing:,} imported before, {len(done.skipped):,} left out.")
     for line in (*done.notes, *done.skipped):
         print(line, file=sys.stderr)
     return 0

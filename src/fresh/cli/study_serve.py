@@ -10,59 +10,52 @@ from fresh.cli.options import add_listening
 if TYPE_CHECKING:
     from fresh.study.store import Store
 
-SUMMARY = "the pages on which people answer"
+SUMMARY = "Serve the pages of a study"
 ABOUT = """\
-Serve a study. Annotators open the address, sign in with their codes, agree, read the instructions, practise, and answer
-one text a page; whoever stops comes back with the code and goes on. Every answer is on the disk before the next page
-comes, so that a server that is killed loses none; start it again with the same command.
+Serve a study. Annotators open the URL, sign in with their codes, agree to take
+part, read the instructions, practice, and answer one text a page. They can stop
+and come back with the same code. Every answer is on disk before the next page
+is shown, so that nothing is lost if the server is killed: start it again with
+the same command.
 
-  fresh study serve my-study                                     then open http://127.0.0.1:8000/
-  fresh study serve my-study --host 0.0.0.0                      reachable from other machines, without encryption
-  fresh study serve my-study --allow-host study.example.org --https --trusted-proxy 127.0.0.1
-                                                                 behind a reverse proxy with https
-  fresh study serve postgresql://me@db.example.org/films         several servers may work on one study
+  fresh study serve my-study                     http://127.0.0.1:8000/
+  fresh study serve my-study --host 0.0.0.0      for other machines, unencrypted
+  fresh study serve my-study --allow-host study.example.org --https \\
+      --trusted-proxy 127.0.0.1                  behind a reverse proxy
+  fresh study serve postgresql://me@db.example.org/films
+                                                 for one of several servers
 
-The page for whoever runs the study is at /admin: progress, agreement, whom to look at, pause, exclude, new codes,
-results, files. Its secret is drawn when the study is served for the first time and printed once; the database has only
-a hash of it. Lost? --new-admin-secret. To keep it out of the terminal: --admin-secret-file FILE.
-End the server with Ctrl-C.
+The admin page is at /admin: progress, agreement, annotators to look at, pause,
+exclude, new codes, results and files. Its secret is printed once, when the
+study is first served; the database holds a hash of it. Use --new-admin-secret
+if you lost it, or --admin-secret-file FILE to keep it out of the terminal.
+To stop the server, press Ctrl-C.
 """
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe `fresh study serve`."""
     parser.usage = "fresh study serve STUDY [options]"
     parser.description = ABOUT
     add_listening(parser)
-    parser.add_argument(
-        "--https", action="store_true", help="it is reached over https only, through a proxy: cookies too"
-    )
+    text = "The study is reached over https only, through a proxy; makes cookies secure"
+    parser.add_argument("--https", action="store_true", help=text)
     parser.add_argument(
         "--trusted-proxy",
         dest="trusted_proxies",
         action="append",
         default=[],
         metavar="ADDRESS",
-        help="address or network of a reverse proxy; only from there X-Forwarded-For and X-Forwarded-Proto are "
-        "believed (default: from nowhere); may be given again",
+        help="IP address or network of a proxy whose X-Forwarded-For and X-Forwarded-Proto are believed; can be "
+        "repeated (default: none)",
     )
-    parser.add_argument(
-        "--session-hours",
-        type=float,
-        default=12.0,
-        metavar="HOURS",
-        help="after so long without a click people sign in again (default: 12)",
-    )
+    text = "Hours without a click after which people must sign in again (default: 12)"
+    parser.add_argument("--session-hours", type=float, default=12.0, metavar="HOURS", help=text)
     secret = parser.add_mutually_exclusive_group()
-    secret.add_argument(
-        "--admin-secret-file",
-        type=Path,
-        metavar="FILE",
-        help="file with the secret of the admin page; if it is not there, it is written with a new one",
-    )
-    secret.add_argument(
-        "--new-admin-secret", action="store_true", help="draw a new secret of the admin page, and print it"
-    )
+    text = "File with the secret of the admin page; created with a new one if it does not exist"
+    secret.add_argument("--admin-secret-file", type=Path, metavar="FILE", help=text)
+    text = "Make and print a new secret of the admin page"
+    secret.add_argument("--new-admin-secret", action="store_true", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,37 +69,31 @@ def run(args: argparse.Namespace) -> int:
 
     hosts = frozenset(name.lower() for name in args.allow_hosts)
     config = StudyServeConfig(args.host, hosts, args.https, args.session_hours, frozenset(args.trusted_proxies))
-    with bind(args.host, args.port) as taken, closing(open_study(args.study)) as store:
-        told = _admin_secret(store, args)
+    with bind(args.host, args.port) as listener, closing(open_study(args.study)) as store:
+        about_secret = _set_admin_secret(store, args)
         app = create_app(store, config)
-        address = server_url(taken)
-        print(f"Serving {store.about['title']!r} at {address} (Ctrl-C ends it)")
-        print(f"Admin page: {address}admin. {told}", flush=True)
-        serve(app, taken, config.trusted_proxies)
+        url = server_url(listener)
+        print(f"Serving {store.about['title']!r} at {url} (press Ctrl-C to stop)")
+        print(f"Admin page: {url}admin. {about_secret}", flush=True)
+        serve(app, listener, config.trusted_proxies)
     return 0
 
 
-def _admin_secret(store: "Store", args: argparse.Namespace) -> str:
+def _set_admin_secret(store: "Store", args: argparse.Namespace) -> str:
     """See that the admin page has a secret, and say where it is."""
+    from fresh._io import atomic_write
     from fresh.study.annotators import make_admin_secret, set_admin_secret
 
     path: Path | None = args.admin_secret_file
     if path is not None and path.exists():
         set_admin_secret(store, path.read_text(encoding="utf-8"))
         return f"Its secret is in {path}."
-    made = make_admin_secret(store, args.new_admin_secret or path is not None)
-    if made is None:
-        return "Its secret was shown, or written to a file, before; a new one: --new-admin-secret."
+    secret = make_admin_secret(store, args.new_admin_secret or path is not None)
+    if secret is None:
+        return "Its secret was shown or written to a file before. To make a new one: --new-admin-secret."
     if path is None:
-        return f"Its secret, shown this once: {made}"
-    _write_secret(path, made)
-    return f"Its secret was written to {path}."
-
-
-def _write_secret(path: Path, secret: str) -> None:
-    """Write a secret so that only its owner can read the file."""
-    from fresh._io import atomic_write
-
+        return f"Its secret, shown only this once: {secret}"
     with atomic_write(path) as partial:
         partial.touch(mode=0o600)
         partial.write_text(f"{secret}\n", encoding="utf-8")
+    return f"Its secret was written to {path}."

@@ -5,35 +5,38 @@ import shlex
 import sys
 from pathlib import Path
 
-from fresh.cli.options import INTERRUPTED, add_settings, data_given, settings_given, with_flags
+from fresh.cli import options
 
-SUMMARY = "train a model on labelled text"
+SUMMARY = "Train a model on labeled text"
 ABOUT = """\
-Train a classifier that shows the words its answers are made from, measure it, and save it.
+Train a classifier that shows the words its answers are computed from, measure
+it, and save it.
 
   fresh train reviews.csv --text review --label sentiment --out my-model
-  fresh train train.jsonl --dev dev.jsonl --test test.jsonl --scorer attention --ratio 0.1 --out my-model
+  fresh train train.jsonl --dev dev.jsonl --test test.jsonl --ratio 0.1 \\
+      --out my-model
   fresh train sst --data-dir corpora --out sst-model
 
-Training that was broken off goes on when the same command is given again.
+To resume an interrupted run, repeat the same command.
 """
 
 
-def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     """Describe `fresh train`."""
     parser.usage = "fresh train DATA [DATA ...] --out MODEL [options]"
     parser.description = ABOUT
-    parser.add_argument("data", nargs="+", metavar="DATA", help="a file or several, a folder, or the name of a corpus")
-    parser.add_argument("--out", required=True, metavar="MODEL", help="folder to save the model in")
-    parser.add_argument("--data-dir", metavar="DIR", help="folder with the files of a named corpus")
-    parser.add_argument("--config", metavar="FILE.toml", help="settings file; options given here go before it")
-    parser.add_argument("--overwrite", action="store_true", help="replace a model that is there already")
-    if whole:
-        add_settings(parser)
+    options.add_data(parser)
+    parser.add_argument("--out", required=True, metavar="MODEL", help="Folder to save the model in")
+    options.add_data_dir(parser)
+    text = "Settings file; command-line options override it"
+    parser.add_argument("--config", metavar="FILE.toml", help=text)
+    options.add_overwrite(parser)
+    if with_settings:
+        options.add_settings(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, measure, save, and show the table."""
+    """Train, measure and save a model, and show the report."""
     from rich.console import Console
 
     from fresh.evaluation.html_report import report_path
@@ -43,21 +46,17 @@ def run(args: argparse.Namespace) -> int:
 
     places = {"out": args.out, "overwrite": args.overwrite, "data_dir": args.data_dir, "config": args.config}
     try:
-        model = train(data_given(args), **places, **settings_given(args))
+        model = train(options.data_source(args), **places, **options.run_settings(args))
     except KeyboardInterrupt:
-        kept = with_flags(describe_unfinished(Path(args.out)), args.options, ())
+        kept = options.with_flags(describe_unfinished(Path(args.out)), args.options)
         print(f"\nInterrupted. {kept or 'No epoch was finished, so nothing is kept.'}", file=sys.stderr)
-        return INTERRUPTED
+        return options.INTERRUPTED
     if not process_group().is_main:
         return 0
     if model.report is not None:
         show_report(Console(), model.report)
     print(f"Report: {report_path(Path(args.out))}")
-    asked = ' --query "A question?"' if model.needs_query else ""
-    hint = (
-        ""
-        if model.settings["method"] == "human"
-        else f' Try: fresh explain {shlex.quote(str(args.out))} "Some text."{asked}'
-    )
-    print(f"Saved in {args.out}.{hint}")
+    query = ' --query "A question?"' if model.needs_query else ""
+    example = f' Try: fresh explain {shlex.quote(str(args.out))} "Some text."{query}'
+    print(f"Saved in {args.out}.{'' if model.settings['method'] == 'human' else example}")
     return 0

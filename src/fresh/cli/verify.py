@@ -2,40 +2,41 @@
 
 import argparse
 
-SUMMARY = "check certificates of answers"
-FAILED = 3
-"""Exit status where certificates do not hold."""
+from fresh.cli.options import add_device
+
+SUMMARY = "Check certificates of explanations"
 ABOUT = """\
-Check certificates that `fresh explain --certify` wrote: every byte is as it was written, the model has the same
-predictor, and the predictor, given the certified words again, gives the certified answers. Exit status 3 if not; 1 if
-there is nothing to check, or nothing to check it with: files of the model are missing, changed or too many.
+Check certificates that `fresh explain --certify` wrote: no byte has changed,
+the model has the same predictor, and the predictor gives the certified answers
+to the certified words.
 
-  fresh explain my-model --input reviews.csv --output explained.jsonl --certify certificates.jsonl
+  fresh explain my-model --input reviews.csv --output explained.jsonl \\
+      --certify certificates.jsonl
   fresh verify certificates.jsonl my-model
-  fresh verify certificates.jsonl my-model --digest 4f0a...      # the predictor's, as you know it from elsewhere
+  fresh verify certificates.jsonl my-model --digest 4f0a...
+
+Exit status: 0 if all certificates hold, 3 if not, and 1 if they cannot be
+checked, for example because files of the model are missing or were changed.
 """
+_FAILED = 3
 
 
-def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     """Describe `fresh verify`."""
     parser.description = ABOUT
-    parser.add_argument("certificates", metavar="CERTIFICATES", help="file that `fresh explain --certify` wrote")
-    parser.add_argument(
-        "model", metavar="MODEL", help="folder of the model or of its predictor, or its name on the hub"
-    )
-    parser.add_argument(
-        "--digest",
-        metavar="SHA256",
-        help="the predictor's digest that you expect, as `fresh explain --certify` told it",
-    )
-    parser.add_argument("--device", default="auto", help="where to compute: auto, cpu, cuda, ... (default: auto)")
+    parser.add_argument("certificates", metavar="CERTIFICATES", help="File that `fresh explain --certify` wrote")
+    text = "Folder of the model or its predictor, or its name on the Hugging Face Hub"
+    parser.add_argument("model", metavar="MODEL", help=text)
+    text = "Expected digest of the predictor, as `fresh explain --certify` printed it"
+    parser.add_argument("--digest", metavar="SHA256", help=text)
+    add_device(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check certificates and say what was found."""
+    """Check certificates and show the verdict."""
     from fresh.audit.certificates.verify import verify
     from fresh.progress import Terminal
 
     verdict = verify(args.certificates, args.model, digest=args.digest, device=args.device, progress=Terminal())
     print(verdict.to_text())
-    return 0 if verdict.holds else FAILED
+    return 0 if verdict.holds else _FAILED

@@ -1,7 +1,8 @@
 """Evaluation of a model on labelled documents, and comparison of several models."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fresh._optional import lazy_exports
 
 if TYPE_CHECKING:
     from fresh.evaluation.baselines import Baselines, train_baselines
@@ -23,21 +24,14 @@ __all__ = [
     "write_results",
 ]
 
-_HOMES = {
-    "Baselines": "baselines",
-    "ComparisonReport": "comparison_report",
-    "Evaluation": "evaluation",
-    "compare": "comparison",
-    "compare_groups": "comparison",
-    "evaluate": "evaluation",
-    "train_baselines": "baselines",
-    "write_html_report": "html_report",
-    "write_results": "eraser",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name on first use, so that importing the package stays instant."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "baselines": ("Baselines", "train_baselines"),
+        "comparison": ("compare", "compare_groups"),
+        "comparison_report": ("ComparisonReport",),
+        "eraser": ("write_results",),
+        "evaluation": ("Evaluation", "evaluate"),
+        "html_report": ("write_html_report",),
+    },
+)

@@ -92,6 +92,7 @@ def random_masks(
     sampled: list[Mask] = []
     for number, (document, mask) in enumerate(zip(documents, masks, strict=True)):
         rng, n_kept = generator(document, 0), int(mask.kept.sum())
+        # Words beyond a truncated beginning could not have been selected, so they are not sampled.
         n_words = len(mask) if n_read is None else max(n_read[number], n_kept)
         kept = np.zeros(len(mask), dtype=np.bool_)
         if contiguous:

@@ -282,6 +282,7 @@ def _report(
     n_texts: int | None = None,
 ) -> ComparisonReport:
     """Correct the p of all tests together, as Holm does, and put everything into a report."""
+    # One family of tests: whoever looks for any difference in the table makes all of them.
     p_values = {str(number): pair.p for number, pair in enumerate(pairs) if pair.p is not None}
     adjusted = {one.name: one.adjusted for one in holm(p_values)}
     corrected = tuple(replace(pair, adjusted=adjusted.get(str(number))) for number, pair in enumerate(pairs))

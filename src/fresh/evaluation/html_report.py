@@ -56,6 +56,7 @@ def _select_documents(evaluation: Evaluation, most: int) -> list[int]:
     pairs = list(zip(evaluation.examples, evaluation.explained, strict=True))
     wrong = [number for number, (example, item) in enumerate(pairs) if example.label != item.prediction.label]
     right = sorted(set(range(len(pairs))) - set(wrong))
+    # Most questions are about wrong predictions.
     first = [wrong[place] for place in _evenly_spaced(len(wrong), most)]
     return sorted([*first, *(right[place] for place in _evenly_spaced(len(right), most - len(first)))])
 

@@ -123,6 +123,7 @@ def _agreement_measures(examples: Sequence[Example], explained: Sequence[Explana
     examples = [example for example, _ in marked]
     whole = measure_agreement(examples, [explanation for _, explanation in marked])
     texts = number_texts(example.document.words for example in examples)
+    # An instance is one text of a joined document: resampling it alone would take it for independent of the others.
     groups = whole.counts.example if texts is None else texts[whole.counts.example]
     rows = draw_rows(len(groups), N_RESAMPLES, 0, groups)
     draws = [agreement_figures(score_agreement(whole.counts.take(drawn))) for drawn in rows]

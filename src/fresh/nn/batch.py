@@ -152,6 +152,7 @@ class TokenTensors:
     def layout(self, numbers: Tensor, width: int, dense: bool) -> tuple[Layout, Tensor]:
         """Lay some texts side by side, and return the places of their tokens too. Shape: (texts, width)."""
         places, is_token = self.places(numbers, width)
+        # Padding needs a valid position; that of the first token exists in every encoder.
         positions = torch.where(is_token, self.positions[places], self.positions[:1])
         word_of = torch.where(is_token, self.word_of[places], NO_WORD)
         return Layout(positions.long(), is_token.long(), dense, word_of.long()), places
@@ -190,6 +191,7 @@ def sum_by_word(values: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
     :return: One array per text, one value per word.
     """
     owners = torch.where(batch.word_of == NO_WORD, max(batch.n_words), batch.word_of)
+    # The last column collects tokens of no word, and is dropped.
     sums = torch.zeros(len(values), max(batch.n_words) + 1, dtype=torch.float64, device=values.device)
     sums.scatter_add_(1, owners, values.detach().double())
     table = sums.cpu().numpy()

@@ -80,6 +80,7 @@ class Classifier(Network):
         with torch.inference_mode(), progress.task(name, len(table)) as advance:
 
             def classify(numbers: IntArray, batch: Batch) -> None:
+                # In double precision: scorers compare variants of a text, which differ in late digits.
                 found[numbers] = self(batch).logits.double().softmax(-1).cpu().numpy()
                 advance(len(numbers), "")
 

@@ -113,6 +113,7 @@ def load_encoder(
         encoder = read_encoder(name, name, pooling, attention_dropout=attention_dropout)
         encoder.identity = identify_encoder(name)
     else:
+        # A branch may move while a study runs: the commit is looked up once and recorded.
         name = pin_revision(name)
         source, _, commit = name.partition("@")
         encoder = read_encoder(name, source, pooling, commit, attention_dropout)

@@ -24,6 +24,7 @@ class HardKuma:
     @classmethod
     def of(cls, outputs: Tensor) -> "HardKuma":
         """Make distributions from the outputs of a network. Shape: (..., 2)."""
+        # Powers and logarithms of shapes lose too much in bf16.
         exact = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
         a, b = torch.nn.functional.softplus(exact).clamp(MIN_SHAPE, MAX_SHAPE).unbind(-1)
         return cls(a, b)

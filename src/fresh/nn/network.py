@@ -59,6 +59,7 @@ class Network(nn.Module):
         self.head = head
         self._freeze()
         self.eval()
+        # Names of parts prove nothing, so whether an encoder can be split is tried on two texts, one of them padded.
         sample = self.collate(self.tokenizer([Text(("a", "b", "a"), ("b",)), Text(("a",))]))
         n_frozen = 0 if config.layers == "all" else len(encoder.layers) - config.layers
         self.split = split_encoder(encoder, n_frozen, sample, self.windows)
@@ -108,6 +109,7 @@ class Network(nn.Module):
 
     def train(self, mode: bool = True) -> Self:
         """Turn dropout on in the parts that are trained; frozen layers are constants."""
+        # The authors' code leaves dropout on in frozen layers; without it, what they put out can be cached.
         super().train(False)
         self.training = mode
         for module in self._trained_modules():
@@ -175,6 +177,7 @@ class Network(nn.Module):
     def load_head(self, folder: Path) -> Self:
         """Load the weights of the head."""
         self.head.load_state_dict(load_file(folder / "head.safetensors"))
+        # A damaged weight makes every probability NaN, which is easier to explain here than after a prediction.
         if wrong := find_non_finite(self.head.state_dict()):
             raise EncoderError(
                 f"{folder / 'head.safetensors'} has weights that are not finite numbers (NaN or infinity): "

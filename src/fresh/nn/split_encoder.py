@@ -74,6 +74,7 @@ def split_encoder(encoder: Encoder, n_lower: int, batch: Batch, windows: Windows
             found = split.run_upper(split.run_lower(batch), batch)
             inputs = extra_inputs(batch, split.lower_inputs)
             whole = encoder.model(batch.ids, attention_mask=batch.mask, **inputs).last_hidden_state
+    # Encoders fail in many ways when their parts are missing; all mean that this one cannot be split.
     except (TypeError, ValueError, AttributeError, KeyError, IndexError, NameError, RuntimeError):
         return None
     difference = (found - whole)[batch.mask.bool()].abs().max()
@@ -82,6 +83,7 @@ def split_encoder(encoder: Encoder, n_lower: int, batch: Batch, windows: Windows
 
 def _part_of(encoder: Encoder, layers: Sequence[nn.Module], is_lower: bool) -> nn.Module:
     """Copy an encoder's outer shell around some of its layers; all weights stay shared."""
+    # The encoder's own forward method runs with fewer layers, so that masks, positions and norms stay its own.
     body = _shallow_copy(encoder.model)
     if is_lower and "final_norm" in body._modules:
         body._modules["final_norm"] = nn.Identity()

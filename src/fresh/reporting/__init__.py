@@ -1,7 +1,8 @@
 """Reports, tables and pages: what was measured, for people and for machines."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fresh._optional import lazy_exports
 
 if TYPE_CHECKING:
     from fresh.reporting.console import show_curve, show_explanation, show_report, to_record
@@ -20,15 +21,11 @@ __all__ = [
     "to_record",
 ]
 
-_HOMES = {
-    **dict.fromkeys(("Figures", "Report", "Row", "Verdict"), "report"),
-    **dict.fromkeys(("show_curve", "show_explanation", "show_report", "to_record"), "console"),
-    "Table": "tables",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name on first use, so that importing the package stays instant."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "console": ("show_curve", "show_explanation", "show_report", "to_record"),
+        "report": ("Figures", "Report", "Row", "Verdict"),
+        "tables": ("Table",),
+    },
+)

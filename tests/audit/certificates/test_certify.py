@@ -195,6 +195,6 @@ def test_a_scorer_of_ones_own_is_given_again(
 
 
 def test_only_a_whole_model_can_answer(folder: Path, documents: list[Document], tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="is not a model of fresh"):
+    with pytest.raises(ModelError, match="predictor"):
         certify(folder / "predictor", documents, tmp_path / "out.jsonl")
     assert list(tmp_path.iterdir()) == []

@@ -70,7 +70,7 @@ def test_without_scripts_everything_but_the_documents_is_there(browser: Browser,
     page.goto(movies_url)
     expect(page.get_by_role("table", name="How well each way of reading did")).to_be_visible()
     expect(page.locator("svg.picture").first).to_be_visible()
-    expect(page.get_by_text("Without scripts the documents cannot be shown")).to_be_visible()
+    expect(page.get_by_text("The documents need JavaScript")).to_be_visible()
     expect(page.locator("#explorer")).to_be_hidden()
     expect(page.get_by_role("button")).to_have_count(0)
     context.close()

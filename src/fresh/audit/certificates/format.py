@@ -215,6 +215,7 @@ class Reader:
         """Read a certificate or the closing line."""
         if self.digest is not None:
             raise RecordError("it stands after the closing line: something was added to the file.")
+        # Unknown until this line is parsed: after a damaged line, the next one is judged by itself.
         previous, self._previous = self._previous, None
         record = parse_hashed_line(line)
         self._previous, kind = record[DIGEST], str(record.get("kind"))
@@ -227,6 +228,7 @@ class Reader:
         if previous not in (None, record[PREVIOUS_DIGEST]):
             raise RecordError(NOT_CONSECUTIVE)
         expected = self._maker.record(kind)
+        # Compared as JSON, since True == 1 in Python but not in a file.
         if canonical_json({name: record[name] for name in expected}) != canonical_json(expected):
             raise RecordError("its predictor, version or format is not that of the header.")
         if kind == "certificate":

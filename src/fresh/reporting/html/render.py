@@ -106,6 +106,7 @@ def _pack_document(document: DocumentView, labels: dict[str, int]) -> dict[str, 
         "words": len(spans),
         "kept": _pack_words(spans, document.kept),
         "label": labels[document.label],
+        # Four places are more than the page shows, and keep it small.
         "probabilities": [[labels[label], round(share, 4)] for label, share in document.probabilities.items()],
     }
     if document.gold is not None:

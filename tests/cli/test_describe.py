@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.cli.dataset_summary import _Description, _Spread, describe, description_sheet
+from fresh.cli.describe import _Description, _Spread, describe, description_table
 from fresh.data.corpora import find_corpus
 from fresh.document import Document, Example, Mask
 from strategies import documents
@@ -44,7 +44,7 @@ def test_it_counts_what_one_counts_by_hand() -> None:
 
 def test_the_table_says_what_its_columns_are() -> None:
     plain = [example("a", "pos"), example("b c", "neg")]
-    sheet = description_sheet([*describe("toy", {"train": TRAIN, "dev": DEV}), *describe("plain", {"all": plain})])
+    sheet = description_table([*describe("toy", {"train": TRAIN, "dev": DEV}), *describe("plain", {"all": plain})])
     assert sheet.rows == (
         ("toy", "train", "3", "3 / 4", "1 / 2", ".750 / 1.000", "2", ".333 / .667", "0"),
         ("toy", "dev", "3", "2 / 2", "1 / 1", "–", "–", ".000 / 1.000", "1"),
@@ -73,7 +73,7 @@ def test_a_split_seen_again_is_wholly_seen(pairs: list[tuple[Document, str]]) ->
     first, second = describe("toy", {"train": examples, "test": examples})
     assert (first.n_seen, second.n_seen) == (0, len(examples))
     assert sum(first.classes.values()) == first.n_documents
-    assert first.words.mean <= first.words.most
+    assert first.words.mean <= first.words.maximum
 
 
 # From the paper's table of data: documents, words, query words and words marked of the splits that are here unchanged.
@@ -98,4 +98,4 @@ def test_figures_are_those_of_the_paper(corpus: str) -> None:
             *texts, mean, most = PAPER[corpus, one.split]
             assert list(one.cells()[2:5]) == texts
             assert one.marked is not None
-            assert (one.marked.mean, one.marked.most) == pytest.approx((mean, most), abs=0.0051)
+            assert (one.marked.mean, one.marked.maximum) == pytest.approx((mean, most), abs=0.0051)
