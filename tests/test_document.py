@@ -70,7 +70,8 @@ def test_a_span_outside_the_document_is_refused(span: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "shown"), [(np.array([0, 1], dtype=np.int64), r"int64.*\(2,\)"), (np.ones((1, 2), np.bool_), r"bool.*\(1, 2\)")]
+    ("flags", "shown"),
+    [(np.array([0, 1], dtype=np.int64), r"int64.*\(2,\)"), (np.ones((1, 2), np.bool_), r"bool.*\(1, 2\)")],
 )
 def test_flags_that_are_not_true_or_false_are_refused(flags: Any, shown: str) -> None:
     with pytest.raises(ValueError, match=f"one row of booleans, got {shown}"):
