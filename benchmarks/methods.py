@@ -21,7 +21,7 @@ from fresh.data.splits import Splits
 from fresh.document import Example, Explanation
 from fresh.evaluation.evaluation import explain_all, share_unread
 from fresh.evaluation.warnings import drop_too_long_splits
-from fresh.experiments.measure import agreed
+from fresh.experiments.worker import agreement
 from fresh.methods.baselines import keep_annotated
 from fresh.methods.registry import train_method
 from fresh.metrics.classification import macro_f1
@@ -47,8 +47,8 @@ def measure(model: Rationalizer, splits: Splits, ratio: float | None = None) -> 
         "dev_macro_f1": score(splits.dev, answers, model.labels),
         "macro_f1": score(splits.test, explained, model.labels),
         "kept": float(np.concatenate(masks).mean()),
-        **agreed(splits.test, explained),
-        **{f"dev {name}": value for name, value in agreed(splits.dev, answers).items()},
+        **agreement(splits.test, explained),
+        **{f"dev {name}": value for name, value in agreement(splits.dev, answers).items()},
         "explain_seconds": seconds,
         "unread": share_unread(model, documents),
     }

@@ -26,7 +26,7 @@ from fresh.data.corpora import find_corpus
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask, Saliency
 from fresh.errors import ConfigError, DataError, EncoderError
-from fresh.experiments.sources import some
+from fresh.experiments.sources import sample
 from fresh.methods.config import FreshConfig
 from fresh.methods.rationales import build_scorer, cut_examples, score_all
 from fresh.metrics.classification import macro_f1
@@ -243,7 +243,7 @@ def run(args: argparse.Namespace) -> None:
         if way not in ways:
             raise ConfigError(suggest(way, "a way", ways))
     whole = corpus.read(args.data_dir)
-    splits = Splits(*(some(examples, args.documents) for examples in (whole.train, whole.dev, whole.test)))
+    splits = Splits(*(sample(examples, args.documents) for examples in (whole.train, whole.dev, whole.test)))
 
     def tell(way: str, seconds: float, figures: dict[str, float]) -> None:
         row = {"corpus": corpus.name, "way": way, "seconds": seconds, **given, **figures}

@@ -29,13 +29,12 @@ import result_times
 from fresh._io import atomic_write, write_text
 from fresh.config import suggest
 from fresh.errors import ConfigError
-from fresh.experiments.curves import Drawing, drawing
-from fresh.experiments.figure_config import read_figure
+from fresh.experiments.figures import FigureData, figure_data, read_figure_config
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.manifest import manifest
-from fresh.experiments.plot import plot
+from fresh.experiments.manifest import make_manifest
+from fresh.experiments.plot import plot_figure
 from fresh.experiments.results import read_results
-from fresh.experiments.store import PLAN, REPORT, TIMES, RunStore, check_place
+from fresh.experiments.store import PLANS, REPORT, TIMES, RunStore, check_folder
 
 HERE = Path(__file__).parent
 EXPERIMENTS = HERE.parents[1] / "experiments"
@@ -103,7 +102,7 @@ def make(runs: RunStore, check: bool, changed: bool) -> str | None:
     for page in old:
         write_text(page, texts[page])
     for name, drawn_one in drawn.items():
-        plot(drawn_one, places(name))
+        plot_figure(drawn_one, places(name))
     return None
 
 
@@ -112,20 +111,20 @@ def add(new: RunStore, old: RunStore, renew: bool) -> str:
 
     A plan that lacks runs which the one that is here has was made for a part of the grid, and is left out.
     """
-    check_place(new.path)
-    if not new.plans():
+    check_folder(new.path)
+    if not new.experiments():
         raise ConfigError(f"{new.path} holds no experiment. Name a folder that `fresh run` wrote.")
-    for name in new.plans():
+    for name in new.experiments():
         take_plan(name, new, old, renew)
     n_new = n_there = 0
     for place in sorted((new.path / "runs").glob(f"*/{REPORT}")):
         key = place.parent.name
-        report = new.report(key)
-        known = old.report(key)
+        report = new.read_report(key)
+        known = old.read_report(key)
         if report is None:
             continue
         if known is None or (renew and known != report):
-            copy(place, old.of(key))
+            copy(place, old.run_folder(key))
             n_new += 1
         elif {**known, TIMES: {}} != {**report, TIMES: {}}:
             n_there += 1
@@ -137,9 +136,9 @@ def add(new: RunStore, old: RunStore, renew: bool) -> str:
 
 def take_plan(name: str, new: RunStore, old: RunStore, renew: bool) -> None:
     """Take over the plan of an experiment, unless it is that of a part."""
-    keys, known = keys_of(new, name), keys_of(old, name) if name in old.plans() else set[str]()
+    keys, known = keys_of(new, name), keys_of(old, name) if name in old.experiments() else set[str]()
     if known <= keys or renew:
-        copy(new.path / PLAN / f"{name}.json", old.path / PLAN)
+        copy(new.path / PLANS / f"{name}.json", old.path / PLANS)
     elif not keys <= known:
         raise ConfigError(
             f"{name} in {new.path} lacks {len(known - keys)} of the {len(known)} runs that it has in {REPORTS.name}, "
@@ -150,7 +149,7 @@ def take_plan(name: str, new: RunStore, old: RunStore, renew: bool) -> None:
 
 def keys_of(runs: RunStore, name: str) -> set[str]:
     """List the runs of an experiment."""
-    return {item["key"] for item in runs.plan(name)["runs"]}
+    return {item["key"] for item in runs.read_plan(name)["runs"]}
 
 
 def copy(file: Path, folder: Path) -> None:
@@ -203,12 +202,12 @@ def put(name: str, runs: RunStore) -> str:
     return f"<!-- {name} -->\n\n{table}\n\n<!-- end -->"
 
 
-def drawings(runs: RunStore) -> dict[str, Drawing]:
+def drawings(runs: RunStore) -> dict[str, FigureData]:
     """Work out what all figures show."""
-    found: dict[str, Drawing] = {}
+    found: dict[str, FigureData] = {}
     for name, (experiment, options) in FIGURES.items():
-        config = read_figure(read_grid(EXPERIMENTS / f"{experiment}.toml").figure, options)
-        found[name] = drawing(read_results(runs, experiment), config)
+        config = read_figure_config(read_grid(EXPERIMENTS / f"{experiment}.toml").figure, options)
+        found[name] = figure_data(read_results(runs, experiment), config)
     return found
 
 
@@ -217,21 +216,21 @@ def places(name: str) -> list[Path]:
     return [HERE / f"{name}.{suffix}" for suffix in SUFFIXES]
 
 
-def manifests(runs: RunStore, drawn: Mapping[str, Drawing]) -> str:
+def manifests(runs: RunStore, drawn: Mapping[str, FigureData]) -> str:
     """Say what stands behind each experiment, not each single run: data, settings, versions, cards; and the figures.
 
     Of figures it has digests of what they show: their bytes may differ from one matplotlib to another.
     """
     told: dict[str, Any] = {}
-    for name in runs.plans():
-        about = manifest(read_results(runs, name))
+    for name in runs.experiments():
+        about = make_manifest(read_results(runs, name))
         seeds = sorted({run["seed"] for run in about.pop("each")})
         told[name] = {"seeds": seeds, **about}
     shown = {name: digest(one) for name, one in drawn.items()}
     return json.dumps({"experiments": told, "figures": shown}, indent=1) + "\n"
 
 
-def digest(drawn: Drawing) -> str:
+def digest(drawn: FigureData) -> str:
     """Compute a digest of what a figure shows that is the same on every processor."""
     return hashlib.sha256(json.dumps(rounded(asdict(drawn))).encode()).hexdigest()[:16]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from fresh.experiments.results import MAIN, Result, each_once, grouped, read_results, values_of
-from fresh.experiments.significance import Question, signed, welch_table
+from fresh.experiments.results import MAIN_METRIC, RunResult, group_by, metric_values, read_results, unique_runs
+from fresh.experiments.significance import Contrast, signed, welch_table
 from fresh.experiments.store import RunStore
 from fresh.metrics.bootstrap import short
 
@@ -62,11 +62,11 @@ Table = dict[str, dict[str, Cell]]
 """Cells by row and corpus."""
 
 
-def table_of(results: Sequence[Result]) -> Table:
+def table_of(results: Sequence[RunResult]) -> Table:
     """Put seeds together."""
     table: Table = {}
-    for (row, corpus), some in grouped(results, lambda result: (result.row, result.corpus)).items():
-        values = values_of(some, MAIN)
+    for (row, corpus), some in group_by(results, lambda result: (result.row, result.corpus)).items():
+        values = metric_values(some, MAIN_METRIC)
         if values:
             few = 0 if len(values) == len(some) else len(values)
             table.setdefault(row, {})[corpus] = Cell(fmean(values), min(values), max(values), few=few)
@@ -88,7 +88,7 @@ def lines(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in listed)
 
 
-def side_by_side(results: Sequence[Result]) -> str:
+def side_by_side(results: Sequence[RunResult]) -> str:
     """Lay out our figures, the paper's below each."""
     ours, paper = table_of(results), papers()
     corpora = [corpus for corpus in CORPORA if any(corpus in cells for cells in ours.values())]
@@ -107,7 +107,7 @@ def best(table: Table, corpus: str, beginnings: tuple[str, ...]) -> tuple[str, C
     return max(found, key=lambda item: item[1].mean, default=None)
 
 
-def goals(results: Sequence[Result]) -> str:
+def goals(results: Sequence[RunResult]) -> str:
     """Lay out what share of the full text's score the best rationales keep, whether they beat gates, and spreads."""
     table = table_of(results)
     rows: list[list[str]] = []
@@ -127,7 +127,7 @@ def share(part: float, whole: float) -> str:
     return f"{part / whole:.1%}"
 
 
-def shares(results: Sequence[Result]) -> str:
+def shares(results: Sequence[RunResult]) -> str:
     """Lay out each single variant of FRESH against full text, where both have all seeds."""
     table = table_of(results)
     rows: list[list[str]] = []
@@ -139,7 +139,7 @@ def shares(results: Sequence[Result]) -> str:
     return lines(["share of full text", *CORPORA.values()], rows)
 
 
-def spreads(results: Sequence[Result]) -> str:
+def spreads(results: Sequence[RunResult]) -> str:
     """Lay out how far seeds are apart; in bold, where less than those of Lei et al. with words of the same kind."""
     table = table_of(results)
     rows: list[list[str]] = []
@@ -160,19 +160,27 @@ def apart(own: Cell | None, lei: Cell | None) -> str:
     return f"**{short(own.spread)}**" if less else short(own.spread)
 
 
-def shorter(results: Sequence[Result]) -> str:
+def shorter(results: Sequence[RunResult]) -> str:
     """Lay out shorter rationales, and their share of what the same seeds reach with the full text."""
     wanted = [f"{row}, ratio {ratio}" for row, ratios in SHORTER.items() for ratio in ratios]
     rows = [[row, *(against(results, row, corpus) for corpus in CORPORA)] for row in wanted]
     return lines(["macro-F1, share of full text", *CORPORA.values()], rows)
 
 
-def against(results: Sequence[Result], row: str, corpus: str) -> str:
+def against(results: Sequence[RunResult], row: str, corpus: str) -> str:
     """Hold a row against the full text, seed by seed."""
     there = [result for result in results if result.corpus == corpus]
-    full = {result.seed: result.figures[MAIN] for result in there if result.row == FULL and MAIN in result.figures}
+    full = {
+        result.seed: result.metrics[MAIN_METRIC]
+        for result in there
+        if result.row == FULL and MAIN_METRIC in result.metrics
+    }
     own = [result for result in there if result.row == row]
-    found = {result.seed: result.figures[MAIN] for result in own if MAIN in result.figures and result.seed in full}
+    found = {
+        result.seed: result.metrics[MAIN_METRIC]
+        for result in own
+        if MAIN_METRIC in result.metrics and result.seed in full
+    }
     if not found:
         return MISSING
     mean = fmean(list(found.values()))
@@ -185,31 +193,31 @@ def few_of(n_done: int, n_all: int) -> str:
     return "" if n_done == n_all else " (one seed)" if n_done == 1 else f" ({n_done} seeds)"
 
 
-def human(results: Sequence[Result]) -> str:
+def human(results: Sequence[RunResult]) -> str:
     """Lay out training with people's marks: macro-F1, and agreement with people."""
     rows = [
         [CORPORA[corpus], row, *(taught(own, part) for part in SHARES)]
-        for (corpus, row), own in grouped(results, lambda run: (run.corpus, run.row.partition(", human")[0])).items()
-        if any(run.figures for run in own)
+        for (corpus, row), own in group_by(results, lambda run: (run.corpus, run.row.partition(", human")[0])).items()
+        if any(run.metrics for run in own)
     ]
     heads = [f"{part:.0%}" for part in SHARES]
     return lines(["corpus", "macro-F1, token F1 against people", *heads], rows)
 
 
-def taught(results: Sequence[Result], part: float) -> str:
+def taught(results: Sequence[RunResult], part: float) -> str:
     """Say what came out with a share of people's marks."""
     own = [result for result in results if result.settings.get("human") == part]
-    scores, agreement = values_of(own, MAIN), values_of(own, "token F1")
+    scores, agreement = metric_values(own, MAIN_METRIC), metric_values(own, "token F1")
     if not scores or not agreement:
         return MISSING
     return f"{short(fmean(scores))}, {short(fmean(agreement))}{few_of(len(scores), len(own))}"
 
 
-def one_for_all(results: Sequence[Result]) -> str:
+def one_for_all(results: Sequence[RunResult]) -> str:
     """Lay out budgets for all documents against one for each, with the paper's differences."""
     kinds = ("contiguous", "top_k")
-    tables = [welch_table(results, [Question("discretizer", f"global_{kind}", kind)]) for kind in kinds]
-    records = [record for table in tables for record in table.sheet().records]
+    tables = [welch_table(results, [Contrast("discretizer", f"global_{kind}", kind)]) for kind in kinds]
+    records = [record for table in tables for record in table.to_table().records]
     rows: list[list[str]] = []
     for corpus, scorer, kind in product(CORPORA, ("gradient", "attention"), kinds):
         own = {"corpus": corpus, "scorer": scorer, "second": kind}
@@ -230,7 +238,7 @@ def differing(record: Mapping[str, Any] | None, n_seeds: int) -> list[str]:
     return [signed(record["difference"]) + few, short(record["p"])]
 
 
-def headline(results: Sequence[Result]) -> str:
+def headline(results: Sequence[RunResult]) -> str:
     """Lay out what the front page shows."""
     table = table_of(results)
     rows: list[list[str]] = []
@@ -246,9 +254,9 @@ def headline(results: Sequence[Result]) -> str:
 def standing(runs: RunStore) -> str:
     """Say how many runs of each experiment are done."""
     rows: list[list[str]] = []
-    for name in runs.plans():
+    for name in runs.experiments():
         results = read_results(runs, name)
-        own = {corpus: each_once(run for run in results if run.corpus == corpus) for corpus in CORPORA}
+        own = {corpus: unique_runs(run for run in results if run.corpus == corpus) for corpus in CORPORA}
         told = [f"{sum(bool(run.report) for run in some)} of {len(some)}" if some else "" for some in own.values()]
         rows.append([f"`{name}.toml`", *told])
     return lines(["runs that are done", *CORPORA.values()], rows)

@@ -5,14 +5,14 @@ from datetime import datetime
 
 from result_tables import CORPORA, lines
 
-from fresh.experiments.results import Result
+from fresh.experiments.results import RunResult
 from fresh.experiments.store import TIMES
 
 PAUSE = 180.0
 """Seconds without any run that end a stretch of work: in shorter ones, support models and scores are made."""
 
 
-def card_time(results: Sequence[Result]) -> str:
+def card_time(results: Sequence[RunResult]) -> str:
     """Say for how long runs were at work, from the first to the last of each stretch, by the times in their reports."""
     found = {corpus: stretches([run for run in results if run.corpus == corpus and run.report]) for corpus in CORPORA}
     told = {CORPORA[corpus]: [round(end - start) for start, end in spans] for corpus, spans in found.items()}
@@ -24,7 +24,7 @@ def card_time(results: Sequence[Result]) -> str:
     return lines(["corpus", "stretches", "seconds of each", "together"], [*rows, ["all", "", "", f"{n_all:,}"]])
 
 
-def stretches(results: Sequence[Result]) -> list[tuple[float, float]]:
+def stretches(results: Sequence[RunResult]) -> list[tuple[float, float]]:
     """Put runs together that were done in one go."""
     ends = [datetime.fromisoformat(run.report[TIMES]["finished"]).timestamp() for run in results]
     spans = sorted((end - run.report[TIMES]["seconds"], end) for run, end in zip(results, ends, strict=True))

@@ -42,7 +42,7 @@ def test_a_table_is_markdown_with_what_is_missing_below_it(runs: str, capsys: py
         "| ours, top_k  | .810 (.800–.820) 2/3 |\n"
         "| ours, global |     .725 (.700–.750) |\n"
         "\nmacro-F1: mean (min–max) over seeds.\n"
-        "\n2/3: 2 of 3 seeds are there; such cells are not ranked.\n"
+        "\n2/3: 2 of 3 seeds are done; such cells are not ranked.\n"
         "\n7 runs: 6 done, 1 failed, 0 open.\n"
         "\nfailed: sst, ours, top_k, seed 2: ValueError: no\n"
     )
@@ -59,7 +59,7 @@ def test_a_table_as_comma_separated_values_goes_to_a_file(
     assert float(records[2]["mean"]) == pytest.approx(0.725 / 0.91)
     told = capsys.readouterr().err
     assert "7 runs: 6 done, 1 failed, 0 open." in told
-    assert "are there" not in told
+    assert "are done" not in told
     told = f"{place} already exists. Choose another path, or replace it: --overwrite."
     refused(command, told, capsys)
     assert main([*command, "--overwrite"]) == 0
@@ -131,8 +131,8 @@ def test_a_broken_report_is_named_and_not_counted(
     place = tmp_path / "runs/runs/sst-ours, global-1/report.json"
     place.write_text(text, encoding="utf-8")
     told = (
-        f"broken: {place}, the report of sst, ours, global, seed 1, has no figures that can be read. "
-        "Give the `fresh run` command again, which does the run anew."
+        f"damaged: {place}, the report of sst, ours, global, seed 1, has no metrics that can be read. "
+        "Repeat the `fresh run` command to redo the run."
     )
     assert main(["table", runs, "main"]) == 0
     out = capsys.readouterr().out

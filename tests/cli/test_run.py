@@ -119,7 +119,7 @@ def test_what_a_failure_asks_for_comes_before_the_next_try(
 
 
 def test_a_setting_that_is_given_twice_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
-    told = "seed is given twice. Write all its values at once: seed=one,two."
+    told = "seed is given twice. List all of its values together: seed=one,two."
     given = ["run", "grid.toml", "--out", str(tmp_path), "--set", "seed=0", "--set", "seed=1"]
     code = f"import sys; from fresh.cli.main import main; sys.exit(10 * main({given!r}) + ('torch' in sys.modules))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -142,7 +142,7 @@ def test_a_file_in_the_place_of_the_folder_is_named(
 ) -> None:
     (tmp_path / "here").write_text("mine", encoding="utf-8")
     out = str(tmp_path / place)
-    told = f"{out} cannot be a folder of runs, since {tmp_path / 'here'} is a file. Choose another folder."
+    told = f"{out} cannot be a folder of runs, because {tmp_path / 'here'} is a file. Choose another folder."
     assert run(capsys, grid({"method": "full_text"}), "--out", out) == (1, "", [f"fresh run: {told}"])
     assert main(["table", out]) == 1
     assert capsys.readouterr().err == f"fresh table: {told}\n"

@@ -8,8 +8,8 @@ from typing import IO, Any, cast
 import pytest
 
 from fresh.data.corpora import CORPORA
-from fresh.experiments.figure_config import read_figure
-from fresh.experiments.grid import checked, deciding
+from fresh.experiments.figures import read_figure_config
+from fresh.experiments.grid import check_grid, key_settings
 from fresh.experiments.grid_file import read_grid
 from fresh.training.config import LATER
 
@@ -36,11 +36,11 @@ def test_each_grid_can_be_run_and_says_how(name: str) -> None:
     path = FOLDER / f"{name}.toml"
     grid = read_grid(path)
     assert grid.name == name
-    found = checked(grid, FOLDER)
-    assert (len(found.pairs), found.wrong) == (SIZES[name], {})
-    assert {cell.corpus for cell in grid.cells} <= set(CORPORA)
+    found = check_grid(grid, FOLDER)
+    assert (len(found.runs), found.errors) == (SIZES[name], {})
+    assert {cell.corpus for cell in grid.specs} <= set(CORPORA)
     assert f"fresh run experiments/{name}.toml --data-dir DATA --out runs" in path.read_text(encoding="utf-8")
-    read_figure(grid.figure, {})
+    read_figure_config(grid.figure, {})
 
 
 def read_archive() -> dict[str, dict[str, Any]]:
@@ -54,13 +54,13 @@ def test_grids_still_describe_the_runs_that_were_published() -> None:
     """A key is a digest of these settings (and of the encoder's files, which differ from one machine to another)."""
     files, n_runs = read_archive(), 0
     for path in [path for path in files if path.startswith("runs/plans/")]:
-        pairs = checked(read_grid(FOLDER / f"{Path(path).stem}.toml"), FOLDER).pairs
+        pairs = check_grid(read_grid(FOLDER / f"{Path(path).stem}.toml"), FOLDER).runs
         runs = {(spec.row, spec.corpus, spec.seed): (spec, run) for spec, run in pairs}
         for planned in files[path]["runs"]:
             if (report := files.get(f"runs/runs/{planned['key']}/report.json")) is None:
                 continue
             spec, run = runs[planned["row"], planned["corpus"], planned["seed"]]
-            published, found = report["all settings"], {"method": spec.method, **deciding(run)}
+            published, found = report["all settings"], {"method": spec.method, **key_settings(run)}
             names = {name for name, value in published.items() if (name, value) not in LATER.items()}
             assert names == found.keys()
             assert {name for name in names if published[name] != found[name]} <= {"network.encoder"}, planned["row"]

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from fresh.errors import ConfigError
-from fresh.experiments.curves import Line
-from fresh.experiments.results import Result
+from fresh.experiments.figures import Line
+from fresh.experiments.results import RunResult
 from fresh.experiments.store import RunStore
 
 FOLDER = Path(__file__).parents[2] / "docs/results"
@@ -62,7 +62,7 @@ def test_a_figure_that_no_report_has_is_told_and_made_again(
     assert caught.value.code == (
         "Not what runs.tgz gives: docs/results/main.md, README.md. Make them again: make results."
     )
-    monkeypatch.setattr(results, "plot", lambda *_given: None)
+    monkeypatch.setattr(results, "plot_figure", lambda *_given: None)
     with pytest.raises(SystemExit) as caught:
         call(results, monkeypatch)
     assert caught.value.code is None
@@ -74,15 +74,15 @@ def pair(results: ModuleType, tmp_path: Path) -> tuple[RunStore, RunStore]:
     """What is there, and a folder with one run of one of its experiments, which is to be added."""
     old, new = results.unpacked(tmp_path / "old"), RunStore(tmp_path / "new")
     (new.path / "plans").mkdir(parents=True)
-    first = next(run for run in old.plan("human")["runs"] if old.report(run["key"]))
-    shutil.copytree(old.of(first["key"]), new.of(first["key"]))
+    first = next(run for run in old.read_plan("human")["runs"] if old.read_report(run["key"]))
+    shutil.copytree(old.run_folder(first["key"]), new.run_folder(first["key"]))
     plan_some(new, old, [first])
     return old, new
 
 
 def plan_some(new: RunStore, old: RunStore, planned: list[dict[str, Any]], about: str = "") -> None:
     """Plan some runs of the experiment, or others."""
-    told = {**old.plan("human"), "runs": planned, "about": about}
+    told = {**old.read_plan("human"), "runs": planned, "about": about}
     (new.path / "plans/human.json").write_text(json.dumps(told), encoding="utf-8")
 
 
@@ -95,13 +95,13 @@ def test_reports_are_added_and_none_is_lost(
     results: ModuleType, pair: tuple[RunStore, RunStore], tmp_path: Path
 ) -> None:
     old, new = pair
-    before, plan = contents(old), old.plan("human")
-    shutil.copytree(next(new.of(key) for key in contents(new)), new.of("new"))
-    new.of("broken").mkdir()
-    (new.of("broken") / "report.json").write_text('{"version": 0}', encoding="utf-8")
+    before, plan = contents(old), old.read_plan("human")
+    shutil.copytree(next(new.run_folder(key) for key in contents(new)), new.run_folder("new"))
+    new.run_folder("broken").mkdir()
+    (new.run_folder("broken") / "report.json").write_text('{"version": 0}', encoding="utf-8")
     assert results.add(new, old, renew=False) == "Reports added: 1."
     assert contents(old) == {**before, "new": contents(new)["new"]}
-    assert old.plan("human") == plan  # the new one has a part of its runs
+    assert old.read_plan("human") == plan  # the new one has a part of its runs
     results.pack(old)
     packed = results.REPORTS.read_bytes()
     again = results.unpacked(tmp_path / "again")
@@ -114,32 +114,34 @@ def test_reports_that_are_there_stay_unless_new_ones_are_asked_for(
     results: ModuleType, pair: tuple[RunStore, RunStore]
 ) -> None:
     old, new = pair
-    before, plan = contents(old), old.plan("human")
+    before, plan = contents(old), old.read_plan("human")
     [(key, text)] = contents(new).items()
     other = {**json.loads(text), "figures": {"macro-F1": 0.5}}
-    (new.of(key) / "report.json").write_text(json.dumps(other), encoding="utf-8")
+    (new.run_folder(key) / "report.json").write_text(json.dumps(other), encoding="utf-8")
     told = "Reports added: 0. 1 that are here with other figures stay as they are (--renew takes the new ones)."
     assert results.add(new, old, renew=False) == told
     assert contents(old) == before
     assert results.add(new, old, renew=True) == "Reports added: 1."
     assert contents(old) == {**before, key: contents(new)[key]}
-    assert (len(plan["runs"]), len(old.plan("human")["runs"])) == (80, 1)
+    assert (len(plan["runs"]), len(old.read_plan("human")["runs"])) == (80, 1)
 
 
 def test_a_run_done_again_is_the_same_but_for_its_times(results: ModuleType, pair: tuple[RunStore, RunStore]) -> None:
     old, new = pair
     before = contents(old)
     [key] = contents(new)
-    again = new.report(key)
+    again = new.read_report(key)
     assert again is not None
-    new.finish(key, {**again, "times": {**again["times"], "seconds": 1.0, "finished": "2027-01-01T00:00:00+00:00"}})
+    new.save_report(
+        key, {**again, "times": {**again["times"], "seconds": 1.0, "finished": "2027-01-01T00:00:00+00:00"}}
+    )
     assert results.add(new, old, renew=False) == "Reports added: 0."
     assert contents(old) == before
 
 
 def test_saved_reports_of_version_1_have_their_times_apart(pair: tuple[RunStore, RunStore]) -> None:
     old, _ = pair
-    reports = [old.report(key) or {} for key in contents(old)]
+    reports = [old.read_report(key) or {} for key in contents(old)]
     assert len(reports) == 1088
     for report in reports:
         assert report["times"].keys() - {"explain seconds"} == {"seconds", "shared seconds", "finished"}
@@ -148,18 +150,18 @@ def test_saved_reports_of_version_1_have_their_times_apart(pair: tuple[RunStore,
 
 def test_a_plan_of_the_same_runs_or_more_is_taken_over(results: ModuleType, pair: tuple[RunStore, RunStore]) -> None:
     old, new = pair
-    whole = old.plan("human")["runs"]
+    whole = old.read_plan("human")["runs"]
     plan_some(new, old, whole, "said otherwise")
     results.add(new, old, renew=False)
-    assert old.plan("human")["about"] == "said otherwise"
+    assert old.read_plan("human")["about"] == "said otherwise"
     plan_some(new, old, [*whole, {**whole[0], "key": "new", "seed": 5}])
     results.add(new, old, renew=False)
-    assert len(old.plan("human")["runs"]) == 81
+    assert len(old.read_plan("human")["runs"]) == 81
 
 
 def test_a_plan_of_other_runs_is_refused(results: ModuleType, pair: tuple[RunStore, RunStore]) -> None:
     old, new = pair
-    before = old.plan("human")
+    before = old.read_plan("human")
     plan_some(new, old, [{**before["runs"][0], "key": "new", "seed": 5}])
     told = (
         f"human in {new.path} lacks 80 of the 80 runs that it has in runs.tgz, and has 1 others. Plan it there as it "
@@ -167,7 +169,7 @@ def test_a_plan_of_other_runs_is_refused(results: ModuleType, pair: tuple[RunSto
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(told)}$"):
         results.add(new, old, renew=False)
-    assert old.plan("human") == before
+    assert old.read_plan("human") == before
 
 
 def test_a_folder_without_runs_is_refused(results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,11 +240,11 @@ def test_digests_of_figures_do_not_hang_on_the_last_digits(
         assert (digests[0] == digests[1]) == same
 
 
-def made(seed: int, row: str, score: float | None, **about: Any) -> Result:
+def made(seed: int, row: str, score: float | None, **about: Any) -> RunResult:
     """Make the result of a run up."""
     figures = {} if score is None else {"macro-F1": score}
     report = {"times": about.pop("times", {"finished": "2026-01-01T00:00:00+00:00", "seconds": 1.0})}
-    return Result(f"{row}-{seed}", row, about.pop("corpus", "sst"), seed, about, figures, report=report)
+    return RunResult(f"{row}-{seed}", row, about.pop("corpus", "sst"), seed, about, figures, report=report)
 
 
 def test_cells_say_how_many_seeds_they_lack(results: ModuleType) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fresh.cli.main import main
 from fresh.cli.table import ABOUT
-from fresh.experiments.grid import checked
+from fresh.experiments.grid import check_grid
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.store import RunStore
 
@@ -31,14 +31,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in GRIDS:
         grid = read_grid(path, {"seed": [0, 1]})
         planned = []
-        for number, (cell, run) in enumerate(checked(grid, place).pairs):
-            key, settings = cell.key(run, ""), cell.told(run)
+        for number, (cell, run) in enumerate(check_grid(grid, place).runs):
+            key, settings = cell.key(run, ""), cell.table_settings(run)
             about = {"row": cell.row, "corpus": cell.corpus, "seed": cell.seed}
             planned.append({"key": key, **about, "settings": settings})
             figures = dict.fromkeys(FIGURES, 0.5 + number / 10_000)
             data = {"data": "", "documents": [], "all settings": {}, "machine": {}, "notes": []}
             times = {"seconds": 1.0, "finished": ""}
-            runs.finish(key, {"corpus": cell.corpus, "figures": figures, "times": times, **data})
+            runs.save_report(key, {"corpus": cell.corpus, "figures": figures, "times": times, **data})
         runs.write_plan(grid.name, "", planned, {})
     return place
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import fresh.experiments.live_view
 from fresh.experiments.grid import RunSpec
-from fresh.experiments.live_view import LiveView, _duration, _Pace
+from fresh.experiments.live_view import LiveView, _format_duration, _TimeEstimate
 from fresh.experiments.plan import Kind, Task
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
@@ -23,9 +23,9 @@ def task(kind: Kind, key: str, row: str = "ours", corpus: str = "sst", seed: int
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> RunStore:
+def store(tmp_path: Path) -> RunStore:
     """A plan of two rows, two corpora and two seeds."""
-    runs = RunStore(tmp_path / "runs")
+    store = RunStore(tmp_path / "runs")
     planned: list[dict[str, Any]] = [
         {"key": f"{row}-{corpus}-{seed}", "row": row, "corpus": corpus, "seed": seed, "settings": {}}
         for row in ("ours", "theirs")
@@ -33,44 +33,44 @@ def runs(tmp_path: Path) -> RunStore:
         for seed in (0, 1)
         if (row, corpus) != ("theirs", "movies")
     ]
-    runs.write_plan("main", "", planned, {})
-    return runs
+    store.write_plan("main", "", planned, {})
+    return store
 
 
 def test_the_rest_is_guessed_from_what_was_like_it() -> None:
-    pace = _Pace(2)
-    assert pace.left([task("run", "a")]) is None
-    pace.note(task("run", "a"), 10)
-    pace.note(task("run", "b"), 20)
-    pace.note(task("support", "c"), 3)
-    assert pace.left([task("run", "d"), task("run", "e"), task("support", "f")]) == (15 + 15 + 3) / 2
-    assert pace.left([task("scores", "g")]) == pytest.approx(11)  # one worker has nothing to do
-    assert pace.left([]) == 0
+    estimate = _TimeEstimate(2)
+    assert estimate.remaining([task("run", "a")]) is None
+    estimate.add(task("run", "a"), 10)
+    estimate.add(task("run", "b"), 20)
+    estimate.add(task("support", "c"), 3)
+    assert estimate.remaining([task("run", "d"), task("run", "e"), task("support", "f")]) == (15 + 15 + 3) / 2
+    assert estimate.remaining([task("scores", "g")]) == pytest.approx(11)  # one worker has nothing to do
+    assert estimate.remaining([]) == 0
 
 
 def test_what_others_had_done_teaches_nothing() -> None:
-    pace = _Pace(1)
-    pace.note(task("run", "a"), 0.0)
-    assert pace.left([task("run", "b")]) is None
+    estimate = _TimeEstimate(1)
+    estimate.add(task("run", "a"), 0.0)
+    assert estimate.remaining([task("run", "b")]) is None
 
 
 @given(st.lists(st.floats(0.1, 1e5), min_size=1), st.integers(1, 9), st.integers(0, 9))
 def test_like_tasks_take_their_mean(seconds: list[float], n_workers: int, n_left: int) -> None:
-    pace = _Pace(n_workers)
+    estimate = _TimeEstimate(n_workers)
     for taken in seconds:
-        pace.note(task("run", "a"), taken)
+        estimate.add(task("run", "a"), taken)
     expected = max(n_left / n_workers, float(n_left > 0)) * sum(seconds) / len(seconds)
-    assert pace.left([task("run", f"{n}") for n in range(n_left)]) == pytest.approx(expected)
+    assert estimate.remaining([task("run", f"{n}") for n in range(n_left)]) == pytest.approx(expected)
 
 
 def test_what_is_being_done_is_partly_done() -> None:
-    pace = _Pace(2)
-    pace.note(task("run", "a"), 10)
+    estimate = _TimeEstimate(2)
+    estimate.add(task("run", "a"), 10)
     three = [task("run", name) for name in "bcd"]
-    assert pace.left(three, {"b": 4.0, "c": 12.0}) == 10  # 6 and 0 of the first two, 10 of the third, alone
-    assert pace.left(three[:2], {"b": 4.0, "c": 12.0}) == 6
-    assert pace.left(three[1:2], {"c": 12.0}) == 0
-    assert pace.left(three, {"b": 4.0, "c": 20.1}) is None  # who knows
+    assert estimate.remaining(three, {"b": 4.0, "c": 12.0}) == 10  # 6 and 0 of the first two, 10 of the third, alone
+    assert estimate.remaining(three[:2], {"b": 4.0, "c": 12.0}) == 6
+    assert estimate.remaining(three[1:2], {"c": 12.0}) == 0
+    assert estimate.remaining(three, {"b": 4.0, "c": 20.1}) is None  # who knows
 
 
 @pytest.mark.parametrize(
@@ -78,25 +78,25 @@ def test_what_is_being_done_is_partly_done() -> None:
     [(0, "0 s"), (89.4, "89 s"), (90, "2 min"), (3600, "60 min"), (5399, "90 min"), (5400, "1.5 h"), (36000, "10.0 h")],
 )
 def test_times_are_written_for_people(seconds: float, told: str) -> None:
-    assert _duration(seconds) == told
+    assert _format_duration(seconds) == told
 
 
-def test_without_a_terminal_there_is_a_line_for_each_task(runs: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_there_is_a_line_for_each_task(store: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
     tasks = [
         task("support", "s"),
         task("scores", "c"),
         task("run", "ours-sst-0"),
         task("run", "theirs-sst-0", "theirs"),
     ]
-    runs.finish("ours-sst-0", {"figures": {"macro-F1": 0.8765}})
-    with LiveView(runs, ["main"], 9, 2) as view:
-        view.expect(tasks)
+    store.save_report("ours-sst-0", {"figures": {"macro-F1": 0.8765}})
+    with LiveView(store, ["main"], 9, 2) as view:
+        view.set_tasks(tasks)
         for one in tasks:
-            view.started(one)
-        view.put_off(tasks[3])
+            view.on_start(one)
+        view.on_busy(tasks[3])
         for one in tasks[:3]:
-            view.ended(one, Outcome("done", "", 1.0))
-        view.ended(tasks[3], Outcome("failed", "ValueError: [b]no[/b]"))
+            view.on_end(one, Outcome("done", "", 1.0))
+        view.on_end(tasks[3], Outcome("failed", "ValueError: [b]no[/b]"))
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.splitlines() == [
@@ -108,26 +108,28 @@ def test_without_a_terminal_there_is_a_line_for_each_task(runs: RunStore, capsys
     ]
 
 
-def test_the_death_of_a_worker_is_told(runs: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_death_of_a_worker_is_told(store: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
     one = task("run", "ours-sst-0")
-    with LiveView(runs, ["main"], 1, 1) as view:
-        view.expect([one])
-        view.started(one)
-        view.died(one)
-        assert view.begun == {}
-    assert capsys.readouterr().err.splitlines()[1:] == ["A worker died while at sst, ours, seed 0. It is tried again."]
+    with LiveView(store, ["main"], 1, 1) as view:
+        view.set_tasks([one])
+        view.on_start(one)
+        view.on_death(one)
+        assert view.running == {}
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "A worker died during sst, ours, seed 0. It will be tried again."
+    ]
 
 
-@pytest.mark.parametrize(("at_last", "when"), [(False, ""), (True, " in the end, alone")])
-def test_a_full_card_is_told(at_last: bool, when: str, runs: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("is_last", "when"), [(False, ""), (True, ", alone, in the end")])
+def test_a_full_card_is_told(is_last: bool, when: str, store: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
     one = task("run", "ours-sst-0")
-    with LiveView(runs, ["main"], 1, 1) as view:
-        view.expect([one])
-        view.started(one)
-        view.crowded(one, at_last)
-        assert view.begun == {}
-    told = f"The card was full while at sst, ours, seed 0. It is tried again{when}."
-    assert capsys.readouterr().err.splitlines()[1:] == [told]
+    with LiveView(store, ["main"], 1, 1) as view:
+        view.set_tasks([one])
+        view.on_start(one)
+        view.on_crowded(one, is_last)
+        assert view.running == {}
+    line = f"The GPU was full during sst, ours, seed 0. It will be tried again{when}."
+    assert capsys.readouterr().err.splitlines()[1:] == [line]
 
 
 def drawn(view: LiveView) -> list[str]:
@@ -138,18 +140,18 @@ def drawn(view: LiveView) -> list[str]:
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
-def test_the_table_fills_up(runs: RunStore) -> None:
-    runs.finish("ours-sst-0", {"figures": {"macro-F1": 0.8}})
-    runs.finish("ours-movies-0", {"figures": {"macro-F1": 0.5}})
-    runs.finish("ours-movies-1", {"figures": {"macro-F1": 0.7}})
-    view = LiveView(runs, ["main"], 6, 2)
+def test_the_table_fills_up(store: RunStore) -> None:
+    store.save_report("ours-sst-0", {"figures": {"macro-F1": 0.8}})
+    store.save_report("ours-movies-0", {"figures": {"macro-F1": 0.5}})
+    store.save_report("ours-movies-1", {"figures": {"macro-F1": 0.7}})
+    view = LiveView(store, ["main"], 6, 2)
     left = [
         task("run", "ours-sst-1", seed=1),
         task("run", "theirs-sst-0", "theirs"),
         task("run", "theirs-sst-1", "theirs"),
     ]
-    view.expect(left)
-    view.started(left[0])
+    view.set_tasks(left)
+    view.on_start(left[0])
     assert drawn(view) == [
         "main: 3/6 tasks done",
         "  sst, ours, seed 1 (0 s)",
@@ -157,9 +159,9 @@ def test_the_table_fills_up(runs: RunStore) -> None:
         " ours    .800 1/2  .600",
         " theirs  ·",
     ]
-    runs.finish("ours-sst-1", {"figures": {"macro-F1": 0.9}})
-    view.ended(left[0], Outcome("done", "", 60.0))
-    view.ended(left[1], Outcome("failed", "no"))
+    store.save_report("ours-sst-1", {"figures": {"macro-F1": 0.9}})
+    view.on_end(left[0], Outcome("done", "", 60.0))
+    view.on_end(left[1], Outcome("failed", "no"))
     assert drawn(view) == [
         "main: 5/6 tasks done, about 60 s left",
         "  failed: sst, theirs, seed 0: no",
@@ -169,55 +171,55 @@ def test_the_table_fills_up(runs: RunStore) -> None:
     ]
 
 
-def test_what_is_being_done_says_how_far_it_has_come(runs: RunStore) -> None:
-    view = LiveView(runs, ["main"], 6, 2)
+def test_what_is_being_done_says_how_far_it_has_come(store: RunStore) -> None:
+    view = LiveView(store, ["main"], 6, 2)
     two = [task("scores", "scores-a"), task("run", "ours-sst-0")]
-    view.expect(two)
+    view.set_tasks(two)
     for one in two:
-        view.started(one)
-    runs.pulse("scores-a").parent.mkdir()
-    runs.pulse("scores-a").write_text("scores of train 43%")
-    assert view.at_work() == [
+        view.on_start(one)
+    store.heartbeat_file("scores-a").parent.mkdir()
+    store.heartbeat_file("scores-a").write_text("scores of train 43%")
+    assert view.in_progress() == [
         "  sst, scores of attention, seed 0 (0 s, scores of train 43%)",
         "  sst, ours, seed 0 (0 s)",
     ]
-    assert drawn(view)[1:3] == view.at_work()
+    assert drawn(view)[1:3] == view.in_progress()
 
 
-def test_how_far_somebody_had_come_who_was_killed_is_not_told(runs: RunStore) -> None:
-    one, place = task("run", "ours-sst-0"), runs.pulse("ours-sst-0")
+def test_how_far_somebody_had_come_who_was_killed_is_not_told(store: RunStore) -> None:
+    one, place = task("run", "ours-sst-0"), store.heartbeat_file("ours-sst-0")
     place.parent.mkdir()
     place.write_text("predictor 97%")
     os.utime(place, (time.time() - 60, time.time() - 60))
-    with LiveView(runs, ["main"], 6, 1) as view:
-        view.started(one)
-        assert view.at_work() == ["  sst, ours, seed 0 (0 s)"]
+    with LiveView(store, ["main"], 6, 1) as view:
+        view.on_start(one)
+        assert view.in_progress() == ["  sst, ours, seed 0 (0 s)"]
         place.write_text("predictor 2%")
-        assert view.at_work() == ["  sst, ours, seed 0 (0 s, predictor 2%)"]
-        view.died(one)
+        assert view.in_progress() == ["  sst, ours, seed 0 (0 s, predictor 2%)"]
+        view.on_death(one)
         assert not place.exists()
-        view.started(one)
+        view.on_start(one)
         place.write_text("predictor 3%")
     assert not place.exists()  # broken off
 
 
-def test_what_others_are_at_is_told(runs: RunStore) -> None:
-    view, one = LiveView(runs, ["main"], 6, 1), task("run", "ours-sst-0")
-    view.started(one)
-    view.put_off(one)
-    assert view.at_work() == ["  sst, ours, seed 0 (somebody else)"]
-    runs.pulse("ours-sst-0").parent.mkdir()
-    runs.pulse("ours-sst-0").write_text("predictor 71%")
-    assert view.at_work() == ["  sst, ours, seed 0 (somebody else, predictor 71%)"]
-    view.started(one)
-    assert view.at_work() == ["  sst, ours, seed 0 (0 s, predictor 71%)"]
-    view.put_off(one)
-    view.ended(one, Outcome("failed", "no"))
-    assert view.at_work() == []
+def test_what_others_are_at_is_told(store: RunStore) -> None:
+    view, one = LiveView(store, ["main"], 6, 1), task("run", "ours-sst-0")
+    view.on_start(one)
+    view.on_busy(one)
+    assert view.in_progress() == ["  sst, ours, seed 0 (another process)"]
+    store.heartbeat_file("ours-sst-0").parent.mkdir()
+    store.heartbeat_file("ours-sst-0").write_text("predictor 71%")
+    assert view.in_progress() == ["  sst, ours, seed 0 (another process, predictor 71%)"]
+    view.on_start(one)
+    assert view.in_progress() == ["  sst, ours, seed 0 (0 s, predictor 71%)"]
+    view.on_busy(one)
+    view.on_end(one, Outcome("failed", "no"))
+    assert view.in_progress() == []
 
 
-def test_a_grid_goes_on_when_nobody_listens_any_more(runs: RunStore) -> None:
-    view = LiveView(runs, ["main"], 6, 1)
+def test_a_grid_goes_on_when_nobody_listens_any_more(store: RunStore) -> None:
+    view = LiveView(store, ["main"], 6, 1)
     reading, writing = os.pipe()
     os.close(reading)
     view.console.file = os.fdopen(writing, "w")
@@ -229,13 +231,13 @@ def test_a_grid_goes_on_when_nobody_listens_any_more(runs: RunStore) -> None:
 
 
 def test_without_a_terminal_a_long_silence_is_broken(
-    runs: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    store: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh.experiments.live_view, "QUIET", 0.05)
+    monkeypatch.setattr(fresh.experiments.live_view, "QUIET_SECONDS", 0.05)
     one = task("run", "ours-sst-0")
-    with LiveView(runs, ["main"], 6, 1) as view:
-        view.expect([one])
-        view.started(one)
+    with LiveView(store, ["main"], 6, 1) as view:
+        view.set_tasks([one])
+        view.on_start(one)
         until, lines = time.monotonic() + 30, list[str]()
         while "main: 5/6 tasks done" not in lines and time.monotonic() < until:
             time.sleep(0.01)
@@ -249,28 +251,28 @@ def test_without_a_terminal_a_long_silence_is_broken(
 
 
 def test_nothing_is_said_between_lines_that_follow_each_other(
-    runs: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    store: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh.experiments.live_view, "QUIET", 0.5)
+    monkeypatch.setattr(fresh.experiments.live_view, "QUIET_SECONDS", 0.5)
     one = task("run", "ours-sst-0")
-    with LiveView(runs, ["main"], 6, 1) as view:
-        view.expect([one])
+    with LiveView(store, ["main"], 6, 1) as view:
+        view.set_tasks([one])
         for _ in range(8):
             time.sleep(0.1)
-            view.crowded(one, at_last=False)
+            view.on_crowded(one, is_last=False)
     assert [line for line in capsys.readouterr().err.splitlines() if "tasks done" in line] == []
 
 
 def test_a_long_table_is_cut_to_the_window(tmp_path: Path) -> None:
-    runs = RunStore(tmp_path)
+    store = RunStore(tmp_path)
     planned = [{"key": f"{n}", "row": f"row {n}", "corpus": "sst", "seed": 0, "settings": {}} for n in range(50)]
-    runs.write_plan("main", "", planned, {})
-    view = LiveView(runs, ["main"], 50, 1)
+    store.write_plan("main", "", planned, {})
+    view = LiveView(store, ["main"], 50, 1)
     lines = drawn(view)
     assert (lines[0], lines[-1]) == ("main: 50/50 tasks done", " and 30 more rows")
     assert len(lines) == 1 + 1 + 20 + 1
     for n in range(30):
-        view.started(task("run", f"{n}"))
+        view.on_start(task("run", f"{n}"))
     lines = drawn(view)
     assert lines[:2] == ["main: 50/50 tasks done", "  sst, ours, seed 0 (0 s)"]
     assert [line.split()[:2] for line in lines[31:]] == [["sst"], *(["row", str(n)] for n in range(3)), ["and", "47"]]

@@ -1,22 +1,32 @@
+import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from experiments import toy_grid
-from fresh.data.splits import Splits
+import fresh.experiments.worker
+from crowds import FULL_ALONE, check_releases_idle, check_retries
+from experiments import plan, run, run_keys
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.local import LocalExecutor, _card_names, usual_workers
-from fresh.experiments.plan import Task, _plan
-from fresh.experiments.store import RunStore
+from fresh.experiments.local import LocalExecutor, _gpu_names, default_n_workers
+from fresh.experiments.plan import Task
+from fresh.experiments.run import GridResult
+from fresh.experiments.scheduler import MAX_CROWDED
+from fresh.experiments.store import FAILURE, RunStore
+from fresh.experiments.worker import measure
+from fresh.nn.device import is_out_of_memory
+
+Grid = Callable[..., Path]
+RANDOM = {"name": "random words", "method": "random", "seed": [0, 1, 2]}
 
 
 @pytest.mark.parametrize(
-    ("cards", "n_cores", "n_workers"),
+    ("memory", "n_cores", "n_workers"),
     [
         ([], 1, 1),
         ([], 2, 1),
@@ -29,93 +39,143 @@ from fresh.experiments.store import RunStore
         ([80.0] * 8, 128, 40),
     ],
 )
-def test_as_many_work_as_the_machine_holds(cards: list[float], n_cores: int, n_workers: int) -> None:
-    assert usual_workers(cards, n_cores) == n_workers
+def test_as_many_workers_as_the_machine_holds(memory: list[float], n_cores: int, n_workers: int) -> None:
+    assert default_n_workers(memory, n_cores) == n_workers
 
 
 @pytest.mark.parametrize(
     ("visible", "names"),
     [(None, ["0", "1"]), ("", ["0", "1"]), ("2,5", ["2", "5"]), ("GPU-a,GPU-b,", ["GPU-a", "GPU-b"])],
 )
-def test_cards_keep_the_names_they_have_here(visible: str | None, names: list[str]) -> None:
-    assert _card_names(2, visible) == names
+def test_gpus_keep_their_names(visible: str | None, names: list[str]) -> None:
+    assert _gpu_names(2, visible) == names
 
 
 @pytest.mark.parametrize("n_workers", [0, -1])
-def test_somebody_must_work(n_workers: int, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=rf"^workers must be at least 1, got {n_workers}\.$"):
+def test_there_must_be_a_worker(n_workers: int, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"workers must be at least 1, got {n_workers}"):
         LocalExecutor(tmp_path, None, n_workers)
 
 
 @pytest.fixture
-def tasks(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> list[Task]:
+def tasks(grid: Grid, tmp_path: Path) -> list[Task]:
     """Two short runs and an endless one."""
     rows: list[dict[str, Any]] = [{"epochs": 1}, {"epochs": 1, "discretizer": "contiguous"}, {"epochs": 9999}]
-    path = toy_grid(tmp_path, toy, encoders["bert"], *rows, settings={"method": "random", "patience": 9999})
-    return _plan(read_grid(path), None, RunStore(tmp_path / "runs"))
+    path = grid(*rows, settings={"method": "random", "patience": 9999})
+    return plan(read_grid(path), None, RunStore(tmp_path / "runs"))
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[LocalExecutor]:
-    engine = LocalExecutor(tmp_path / "runs", None, 2)
-    yield engine
-    engine.close()
+    with contextlib.closing(LocalExecutor(tmp_path / "runs", None, 2)) as executor:
+        yield executor
 
 
 def test_processes_do_tasks_and_may_die(local: LocalExecutor, tasks: list[Task], tmp_path: Path) -> None:
     short, other, endless = tasks
     local.start(endless)
     local.start(short)
-    ended = local.wait()
-    assert (ended.task, ended.outcome is not None and ended.outcome.status) == (short, "done")
-    assert RunStore(tmp_path / "runs").report(short.key) is not None
-    first = local.hands[0].process
-    assert first.pid is not None
-    os.kill(first.pid, signal.SIGKILL)
+    end = local.wait()
+    assert (end.task, end.outcome is not None and end.outcome.status) == (short, "done")
+    assert RunStore(tmp_path / "runs").read_report(short.key) is not None
+    os.kill(local.workers[0].process.pid or 0, signal.SIGKILL)
     assert local.wait() == (endless, None)
-    idle = local.hands[0].process
-    assert idle.pid is not None
-    os.kill(idle.pid, signal.SIGKILL)
+    idle = local.workers[0].process
+    os.kill(idle.pid or 0, signal.SIGKILL)
     idle.join()
     local.start(other)
     assert local.wait() == (other, None)
-    assert local.hands == []
+    assert local.workers == []
     local.start(endless)
-    begun = local.hands[0].process
+    process = local.workers[0].process
     local.close()
-    assert not begun.is_alive()
-    assert local.hands == []
+    assert not process.is_alive()
+    assert local.workers == []
 
 
-def test_processes_begin_before_their_tasks_are_known_but_never_more_than_needed(local: LocalExecutor) -> None:
-    local.get_ready(1)
-    [first] = local.hands
-    local.get_ready(5)
-    assert [hand.task for hand in local.hands] == [None, None]
-    assert local.hands[0] is first
+def test_processes_start_before_their_tasks_but_never_more_than_needed(local: LocalExecutor) -> None:
+    local.prepare(1)
+    [first] = local.workers
+    local.prepare(5)
+    assert [worker.task for worker in local.workers] == [None, None]
+    assert local.workers[0] is first
     local.close()
     assert not first.process.is_alive()
 
 
-def test_the_process_that_knows_the_corpus_is_asked_first(tasks: list[Task], tmp_path: Path) -> None:
-    local = LocalExecutor(tmp_path / "runs", None, 2)
-    first, second = local.hire(), local.hire()
-    second.corpus = tasks[0].cell.corpus
-    try:
-        local.start(tasks[0])
-        assert (first.task, second.task) == (None, tasks[0])
-    finally:
-        local.close()
+def test_a_process_that_knows_the_corpus_goes_first(local: LocalExecutor, tasks: list[Task]) -> None:
+    first, second = local._add_worker(), local._add_worker()
+    second.corpus = tasks[0].spec.corpus
+    local.start(tasks[0])
+    assert (first.task, second.task) == (None, tasks[0])
 
 
-def test_workers_share_cards_evenly_also_after_one_died(tmp_path: Path) -> None:
-    local = LocalExecutor(tmp_path / "runs", None, 4)
-    local.cards = ["3", "7"]
-    try:
-        assert [local.hire().card for _ in range(3)] == ["3", "7", "3"]
-        local.hands[1].task = Task("run", "key", None)  # type: ignore[arg-type]
-        local.hands[1].process.kill()
-        local.dismiss(local.hands[1])
-        assert local.hire().card == "7"
-    finally:
-        local.close()
+def test_workers_share_gpus_evenly_also_after_one_died(local: LocalExecutor, tasks: list[Task]) -> None:
+    local.gpus = ["3", "7"]
+    assert [local._add_worker().gpu for _ in range(3)] == ["3", "7", "3"]
+    local.workers[1].task = tasks[0]
+    local.workers[1].process.kill()
+    local._remove(local.workers[1])
+    assert local._add_worker().gpu == "7"
+
+
+# GPUs that are full
+
+
+def full(n_times: int) -> Callable[..., Any]:
+    """Let measuring run out of memory several times."""
+    left = iter(range(n_times))
+
+    def maybe(*arguments: Any) -> Any:
+        if next(left, None) is not None:
+            raise torch.OutOfMemoryError("full")
+        return measure(*arguments)
+
+    return maybe
+
+
+@pytest.mark.parametrize(
+    ("n_times", "failures"),
+    [
+        (3 * MAX_CROWDED, {}),
+        (3 * MAX_CROWDED + 1, {"toy, random words, seed 0": FULL_ALONE}),  # all as often as they may, one also alone
+    ],
+)
+def test_a_full_gpu_fails_only_runs_that_do_not_fit_alone(
+    n_times: int, failures: dict[str, str], grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = grid(RANDOM, settings={"epochs": 1})
+    monkeypatch.setattr(fresh.experiments.worker, "measure", full(n_times))
+    assert run(path) == GridResult("grid", 3, failures)
+    if failures:
+        record = (RunStore(tmp_path / "runs").run_folder(run_keys(path)[0]) / FAILURE).read_text(encoding="utf-8")
+        assert "in maybe" in record
+        assert run(path, retry=True) == GridResult("grid", 3, {})
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle, opa)`"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"), True),
+        (RuntimeError("CUDA driver error: out of memory"), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (MemoryError(), False),
+    ],
+)
+def test_a_full_gpu_is_told_from_other_errors(error: Exception, expected: bool) -> None:
+    assert is_out_of_memory(error) == expected
+
+
+def test_local_workers_retry_what_ran_out_of_memory(grid: Grid, tmp_path: Path) -> None:
+    path, out = grid(RANDOM, settings={"epochs": 1}), tmp_path / "runs"
+    check_retries(LocalExecutor(out, None, 2), path, out)
+
+
+def test_idle_local_workers_are_ended(grid: Grid, tmp_path: Path) -> None:
+    check_releases_idle(LocalExecutor(tmp_path / "runs", None, 2), grid(RANDOM, settings={"epochs": 1}))

@@ -1,14 +1,12 @@
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fresh
 from fresh.errors import ConfigError
-from fresh.experiments.manifest import manifest
-from fresh.experiments.results import Result, read_results
-from fresh.experiments.store import RunStore
+from fresh.experiments.manifest import make_manifest
+from fresh.experiments.results import RunResult
 from fresh.training.config import LATER
 
 MACHINE = {"card": "", "python": "3.11", "torch": "2.13"}
@@ -29,14 +27,14 @@ def report(corpus: str, seed: int, shared: float = 0.0, **others: Any) -> dict[s
     }
 
 
-def result(corpus: str, seed: int, **others: Any) -> Result:
+def result(corpus: str, seed: int, **others: Any) -> RunResult:
     found = report(corpus, seed, **others)
-    return Result(found["key"], "a row", corpus, seed, {}, found["figures"], None, found)
+    return RunResult(found["key"], "a row", corpus, seed, {}, found["figures"], None, found)
 
 
 def test_what_is_the_same_stands_in_one_place() -> None:
-    failed = Result("x", "b", "sst", 0, {}, failure="no memory")
-    found = manifest([result("sst", 0), result("movies", 1, machine={**MACHINE, "card": "big"}), failed])
+    failed = RunResult("x", "b", "sst", 0, {}, failure="no memory")
+    found = make_manifest([result("sst", 0), result("movies", 1, machine={**MACHINE, "card": "big"}), failed])
     assert found["fresh"] == fresh.__version__
     assert found["runs"] == {"done": 2, "failed": 1, "all": 3}
     assert found["data"]["movies"] == [{"digest": "digest of movies", "documents": [3, 2, 1], "seeds": [1]}]
@@ -53,8 +51,8 @@ def test_reports_from_before_a_setting_came_have_it_as_it_was() -> None:
     settings = {"method": "fresh", "train.seed": 0, "ratio": 0.2}
     kinds = [settings, {**settings, "train.schedule": "constant"}, {**settings, "train.schedule": "linear"}]
     runs = [result("sst", seed, **{"all settings": kind}) for seed, kind in enumerate(kinds)]
-    assert manifest(runs[:2])["settings of all"]["train.schedule"] == "constant"
-    assert [run["settings"] for run in manifest(runs)["each"]] == [
+    assert make_manifest(runs[:2])["settings of all"]["train.schedule"] == "constant"
+    assert [run["settings"] for run in make_manifest(runs)["each"]] == [
         {"train.schedule": "constant"},
         {"train.schedule": "constant"},
         {"train.schedule": "linear"},
@@ -68,7 +66,7 @@ def test_all_documents_of_a_corpus_are_listed_where_the_seed_draws_the_split() -
         result("reviews", 2, data="first"),
         result("reviews", 0, data="first", documents=[2, 2, 1]),
     ]
-    assert manifest(made)["data"]["reviews"] == [
+    assert make_manifest(made)["data"]["reviews"] == [
         {"digest": "first", "documents": [3, 2, 1], "seeds": [0, 2]},
         {"digest": "second", "documents": [3, 2, 1], "seeds": [1]},
         {"digest": "first", "documents": [2, 2, 1], "seeds": [0]},
@@ -76,37 +74,18 @@ def test_all_documents_of_a_corpus_are_listed_where_the_seed_draws_the_split() -
 
 
 def test_seconds_are_told_without_and_with_what_runs_share() -> None:
-    found = manifest([result("sst", 0, shared=30.0), result("sst", 1), result("sst", 1)])
+    found = make_manifest([result("sst", 0, shared=30.0), result("sst", 1), result("sst", 1)])
     assert found["seconds of runs, without what they share"] == 4.0
     assert found["seconds of runs, each with all that it shares"] == 34.0
 
 
 def test_nothing_is_done_yet() -> None:
-    found = manifest([Result("x", "b", "sst", 0, {})])
+    found = make_manifest([RunResult("x", "b", "sst", 0, {})])
     assert found["runs"] == {"done": 0, "failed": 0, "all": 1}
     assert found["each"] == []
     assert found["finished"] == ["", ""]
 
 
-def test_shared_work_is_counted_with_the_run_that_needs_it(tmp_path: Path) -> None:
-    runs = RunStore(tmp_path)
-    runs.shared("support-1").mkdir(parents=True)
-    runs.took("support-1", 3.0)
-    runs.took("support-1", 1.5)  # it had been broken off
-    assert runs.seconds("support-1") == 4.5
-    assert runs.seconds("support-2") == 0.0
-    (runs.shared("support-1") / "seconds.json").write_text('{"seconds": "long"}', encoding="utf-8")
-    assert runs.seconds("support-1") == 0.0
-    planned = {"key": "k", "row": "a", "corpus": "sst", "seed": 0, "settings": {}}
-    runs.write_plan("main", "", [planned], {})
-    runs.finish("k", {"figures": {"macro-F1": 0.5}, "times": {"seconds": 2.0, "shared seconds": 4.5}})
-    [found] = read_results(runs, "main")
-    assert found.figures["seconds"] == 6.5
-
-
-def test_a_report_that_does_not_say_enough_is_named() -> None:
-    told = "report.json of sst, a row, seed 0, in runs/sst-0, lacks: data, notes. "
-    told += "Delete it, and give the `fresh run` command again."
-    with pytest.raises(ConfigError) as caught:
-        manifest([result("movies", 1), result("sst", 0, data=None, notes="none")])
-    assert str(caught.value) == told
+def test_a_report_that_lacks_something_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"report\.json of sst, a row, seed 0, in runs/sst-0, lacks: data, notes\."):
+        make_manifest([result("movies", 1), result("sst", 0, data=None, notes="none")])

@@ -8,35 +8,34 @@ import pytest
 from matplotlib.figure import Figure
 
 from fresh.errors import ConfigError, MissingExtraError
-from fresh.experiments.curves import Drawing, Line, Panel, _Level, _Point
-from fresh.experiments.figure_config import FigureConfig, Kind
-from fresh.experiments.plot import STYLES, _x_label, draw, plot
+from fresh.experiments.figures import FigureConfig, FigureData, Kind, Level, Line, Panel, Point
+from fresh.experiments.plot import STYLES, _x_label, draw_figure, plot_figure
 from fresh.reporting.figure_style import COLORS, MARKERS
 
 BANDS = "bands, or bars: from the lowest to the highest seed"
-POINTS = (_Point(1, 0.5, 0.4, 0.6), _Point(2, 0.7, 0.7, 0.7))
+POINTS = (Point(1, 0.5, 0.4, 0.6), Point(2, 0.7, 0.7, 0.7))
 
 
-def made(kind: Kind = "lines", n_lines: int = 2, n_panels: int = 4, x: str = "") -> Drawing:
+def made(kind: Kind = "lines", n_lines: int = 2, n_panels: int = 4, x: str = "") -> FigureData:
     """Make a figure up."""
     lines = tuple(Line(f"line {number} of $x_1$", POINTS) for number in range(n_lines))
-    panels = tuple(Panel(f"panel {number}", lines, (_Level("full text", 0.8),)) for number in range(n_panels))
-    return Drawing(FigureConfig(kind, x), panels, ())
+    panels = tuple(Panel(f"panel {number}", lines, (Level("full text", 0.8),)) for number in range(n_panels))
+    return FigureData(FigureConfig(kind, x), panels, ())
 
 
 @pytest.mark.parametrize("kind", ["lines", "scatter", "evp"])
 def test_the_same_runs_give_the_same_bytes(kind: Kind, tmp_path: Path) -> None:
     first, second = ([tmp_path / f"{name}.{end}" for end in ("png", "svg", "pdf")] for name in "ab")
-    plot(made(kind), first)
+    plot_figure(made(kind), first)
     with mpl.rc_context({"lines.linewidth": 9, "font.size": 30}):  # what a user may have set
-        plot(made(kind), second)
+        plot_figure(made(kind), second)
     assert [place.read_bytes() for place in first] == [place.read_bytes() for place in second]
     assert [place.read_bytes()[:4] for place in first] == [b"\x89PNG", b"<?xm", b"%PDF"]
 
 
 def test_an_svg_has_neither_a_date_nor_letters_that_need_a_font(tmp_path: Path) -> None:
     place = tmp_path / "a.svg"
-    plot(made(), [place])
+    plot_figure(made(), [place])
     text = place.read_text(encoding="utf-8")
     assert "<dc:date>" not in text
     assert "<text" not in text
@@ -44,12 +43,12 @@ def test_an_svg_has_neither_a_date_nor_letters_that_need_a_font(tmp_path: Path) 
 
 def test_what_others_draw_is_not_changed(tmp_path: Path) -> None:
     before = dict(mpl.rcParams)
-    plot(made(), [tmp_path / "a.png"])
+    plot_figure(made(), [tmp_path / "a.png"])
     assert dict(mpl.rcParams) == before
 
 
 def test_lines_differ_in_more_than_colour() -> None:
-    figure = draw(made(n_lines=7), Figure)
+    figure = draw_figure(made(n_lines=7), Figure)
     lines = [line for line in figure.axes[0].get_lines() if line.get_marker() != "None"]
     assert [line.get_marker() for line in lines] == list(MARKERS[:7])
     assert [line.get_color() for line in lines] == list(COLORS)
@@ -58,7 +57,7 @@ def test_lines_differ_in_more_than_colour() -> None:
 
 
 def test_the_marks_of_forty_rows_all_differ() -> None:
-    [axes] = draw(made("scatter", n_lines=40, n_panels=1), Figure).axes
+    [axes] = draw_figure(made("scatter", n_lines=40, n_panels=1), Figure).axes
     marks = [drawn for drawn in axes.collections if len(np.asarray(drawn.get_offsets()))]
     looks = {(str(mark.get_edgecolor()), str(mark.get_paths()[0].vertices)) for mark in marks}
     assert len(looks) == 40
@@ -67,30 +66,30 @@ def test_the_marks_of_forty_rows_all_differ() -> None:
 def test_points_of_too_few_runs_are_hollow_and_the_legend_says_so() -> None:
     lines = (Line("a", (POINTS[0]._replace(whole=False), POINTS[1])),)
     for kind in ("lines", "scatter", "evp"):
-        figure = draw(Drawing(FigureConfig(kind), (Panel("sst", lines),), ()), Figure)
+        figure = draw_figure(FigureData(FigureConfig(kind), (Panel("sst", lines),), ()), Figure)
         told = figure.legends[0].get_title().get_text().split("\n")
         assert told == [*([] if kind == "scatter" else [BANDS]), "hollow: not all runs are done"]
-    assert draw(made(), Figure).legends[0].get_title().get_text() == BANDS
-    assert draw(made("scatter"), Figure).legends[0].get_title().get_text() == ""
-    one_seed = Drawing(FigureConfig(), (Panel("sst", (Line("a", POINTS[1:]),)),), ())
-    assert draw(one_seed, Figure).legends[0].get_title().get_text() == ""
-    [axes] = draw(Drawing(FigureConfig(), (Panel("sst", lines),), ()), Figure).axes
+    assert draw_figure(made(), Figure).legends[0].get_title().get_text() == BANDS
+    assert draw_figure(made("scatter"), Figure).legends[0].get_title().get_text() == ""
+    one_seed = FigureData(FigureConfig(), (Panel("sst", (Line("a", POINTS[1:]),)),), ())
+    assert draw_figure(one_seed, Figure).legends[0].get_title().get_text() == ""
+    [axes] = draw_figure(FigureData(FigureConfig(), (Panel("sst", lines),), ()), Figure).axes
     [line, hollow] = axes.get_lines()
     assert (line.get_markevery(), hollow.get_markerfacecolor()) == ([1], "white")
     assert (hollow.get_marker(), hollow.get_color()) == (line.get_marker(), line.get_color())
     assert np.asarray(hollow.get_xydata()).tolist() == [[1, 0.5]]
-    [axes] = draw(Drawing(FigureConfig("scatter"), (Panel("sst", lines),), ()), Figure).axes
+    [axes] = draw_figure(FigureData(FigureConfig("scatter"), (Panel("sst", lines),), ()), Figure).axes
     insides = [(np.asarray(mark.get_offsets()).tolist(), len(mark.get_facecolor())) for mark in axes.collections]
     assert insides == [([[1, 0.5]], 0), ([[2, 0.7]], 1)]
 
 
 def test_a_flat_line_of_too_few_runs_has_a_star() -> None:
-    panel = Panel("sst", (Line("a", POINTS),), (_Level("full text", 0.8, whole=False), _Level("random", 0.2)))
-    [legend] = draw(Drawing(FigureConfig(), (panel,), ()), Figure).legends
+    panel = Panel("sst", (Line("a", POINTS),), (Level("full text", 0.8, whole=False), Level("random", 0.2)))
+    [legend] = draw_figure(FigureData(FigureConfig(), (panel,), ()), Figure).legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "full text*", "random"]
     assert legend.get_title().get_text() == f"{BANDS}\nwith *: not all runs are done"
     both = replace(panel, lines=(Line("a", (POINTS[0]._replace(whole=False),)),))
-    [legend] = draw(Drawing(FigureConfig(), (both,), ()), Figure).legends
+    [legend] = draw_figure(FigureData(FigureConfig(), (both,), ()), Figure).legends
     assert legend.get_title().get_text() == f"{BANDS}\nhollow or with *: not all runs are done"
 
 
@@ -98,9 +97,9 @@ def test_a_flat_line_of_too_few_runs_has_a_star() -> None:
     ("takes", "start", "end"), [(30.0, 30.0, 120.0), (240.0, 240.0, 240.0), (7200.0, 120.0, 120.0)]
 )
 def test_a_flat_line_beside_a_search_begins_where_a_run_of_it_ends(takes: float, start: float, end: float) -> None:
-    line = Line("a", (_Point(60, 0.5, 0.5, 0.5), _Point(120, 0.6, 0.6, 0.6)))
-    panel = Panel("sst", (line,), (_Level("ours", 0.7, x=takes), _Level("whole", 0.8)))
-    figure = draw(Drawing(FigureConfig("evp", "seconds"), (panel,), ()), Figure)
+    line = Line("a", (Point(60, 0.5, 0.5, 0.5), Point(120, 0.6, 0.6, 0.6)))
+    panel = Panel("sst", (line,), (Level("ours", 0.7, x=takes), Level("whole", 0.8)))
+    figure = draw_figure(FigureData(FigureConfig("evp", "seconds"), (panel,), ()), Figure)
     assert figure.legends[0].get_title().get_text() == "a flat line begins at the time of one run"
     [axes] = figure.axes
     [_, ours, whole] = axes.get_lines()
@@ -109,14 +108,16 @@ def test_a_flat_line_beside_a_search_begins_where_a_run_of_it_ends(takes: float,
 
 
 def test_many_points_are_not_all_marked() -> None:
-    points = tuple(_Point(x, 0.5, 0.5, 0.5) for x in range(49))
+    points = tuple(Point(x, 0.5, 0.5, 0.5) for x in range(49))
     for n_points, step in ((20, 1), (24, 1), (25, 2), (49, 3)):
-        [axes] = draw(Drawing(FigureConfig(), (Panel("a", (Line("b", points[:n_points]),)),), ()), Figure).axes
+        [axes] = draw_figure(
+            FigureData(FigureConfig(), (Panel("a", (Line("b", points[:n_points]),)),), ()), Figure
+        ).axes
         assert axes.get_lines()[0].get_markevery() == list(range(0, n_points, step))
 
 
 def test_one_legend_names_all_lines_and_places_without_a_panel_are_empty() -> None:
-    figure = draw(made(), Figure)
+    figure = draw_figure(made(), Figure)
     [legend] = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["line 0 of $x_1$", "line 1 of $x_1$", "full text"]
     assert [axes.axison for axes in figure.axes] == [True] * 4 + [False] * 2
@@ -128,7 +129,7 @@ def test_one_legend_names_all_lines_and_places_without_a_panel_are_empty() -> No
 def test_axes_panels_and_lines_may_have_other_names() -> None:
     names = {"ratio": "share", "macro-F1": "score", "panel 0": "SST", "line 1 of $x_1$": "ours", "full text": "whole"}
     drawn = made(n_panels=2)
-    figure = draw(replace(drawn, config=FigureConfig("lines", names=names)), Figure)
+    figure = draw_figure(replace(drawn, config=FigureConfig("lines", names=names)), Figure)
     first, second = figure.axes
     assert (first.get_title(), second.get_title()) == ("SST", "panel 1")
     assert (first.get_xlabel(), first.get_ylabel()) == ("share", "score")
@@ -138,15 +139,15 @@ def test_axes_panels_and_lines_may_have_other_names() -> None:
 
 def test_what_a_search_shows_may_have_other_names() -> None:
     names = {"trials": "tries", "dev macro-F1": "score on dev"}
-    figure = draw(replace(made("evp", n_panels=1), config=FigureConfig("evp", names=names)), Figure)
+    figure = draw_figure(replace(made("evp", n_panels=1), config=FigureConfig("evp", names=names)), Figure)
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("tries", "expected best score on dev")
     timed = replace(made("evp", n_panels=1), config=FigureConfig("evp", "seconds", names={"seconds": "training"}))
     assert _x_label(timed) == ("training (seconds)", 1.0)
 
 
 def test_a_single_point_has_a_whisker() -> None:
-    one = Drawing(FigureConfig(), (Panel("sst", (Line("a", POINTS[:1]),)),), ())
-    [axes] = draw(one, Figure).axes
+    one = FigureData(FigureConfig(), (Panel("sst", (Line("a", POINTS[:1]),)),), ())
+    [axes] = draw_figure(one, Figure).axes
     [whisker] = axes.collections
     assert [np.asarray(path.vertices).tolist() for path in whisker.get_paths()] == [[[1, 0.4], [1, 0.6]]]
 
@@ -155,8 +156,8 @@ def test_a_single_point_has_a_whisker() -> None:
     ("seconds", "unit", "size"), [(5, "seconds", 1), (1200, "minutes", 60), (20_000, "hours", 3600)]
 )
 def test_time_is_told_in_a_unit_that_fits(seconds: float, unit: str, size: float) -> None:
-    panel = Panel("sst", (Line("a", (_Point(seconds, 0.5, 0.5, 0.5),)),))
-    found = _x_label(Drawing(FigureConfig("evp", "seconds"), (panel,), ()))
+    panel = Panel("sst", (Line("a", (Point(seconds, 0.5, 0.5, 0.5),)),))
+    found = _x_label(FigureData(FigureConfig("evp", "seconds"), (panel,), ()))
     assert found == (f"{unit} of training", size)
     assert _x_label(made("evp"))[0] == "number of trials"
 
@@ -164,11 +165,11 @@ def test_time_is_told_in_a_unit_that_fits(seconds: float, unit: str, size: float
 def test_endings_say_the_form(tmp_path: Path) -> None:
     told = r"must end in \.png, \.svg or \.pdf, got .*a\.gif"
     with pytest.raises(ConfigError, match=told):
-        plot(made(), [tmp_path / "a.gif"])
+        plot_figure(made(), [tmp_path / "a.gif"])
 
 
 def test_a_missing_matplotlib_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     told = r"^A figure needs matplotlib\. Install it with: pip install 'fresh-rationales\[plot\]'$"
     with pytest.raises(MissingExtraError, match=told):
-        plot(made(), [tmp_path / "a.png"])
+        plot_figure(made(), [tmp_path / "a.png"])

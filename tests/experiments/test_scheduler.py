@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 
 import fresh.experiments.scheduler
 from experiments import Silent
-from fresh.experiments.executor import TaskEnd
 from fresh.experiments.grid import RunSpec
 from fresh.experiments.plan import Kind, Task
-from fresh.experiments.scheduler import N_CROWDED, N_TRIES, Dispatcher
-from fresh.experiments.store import FAILED, RunStore
+from fresh.experiments.scheduler import MAX_CROWDED, MAX_DEATHS, Scheduler, TaskEnd
+from fresh.experiments.store import FAILURE, RunStore
 from fresh.experiments.worker import Outcome
 
 Fate = Literal["done", "busy", "crowded", "failed", "died"]
 FATES: tuple[Fate, ...] = get_args(Fate)
-CELL = RunSpec("row", "toy", {})
+SPEC = RunSpec("row", "toy", {})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,8 +30,8 @@ def no_pause() -> Iterator[None]:
 
 
 @dataclass
-class Made:
-    """An engine that ends tasks as it was told to, in an order that it was told too."""
+class Scripted:
+    """An executor that ends tasks as scripted, in any order."""
 
     n_workers: int
     fates: dict[str, list[Fate]]
@@ -45,8 +44,8 @@ class Made:
     n_cleared: int = 0
 
     def start(self, task: Task) -> None:
-        assert not any(self.crowds[other.key] >= N_CROWDED for other in self.at)
-        assert self.crowds[task.key] < N_CROWDED or not self.at
+        assert not any(self.crowds[other.key] >= MAX_CROWDED for other in self.at)
+        assert self.crowds[task.key] < MAX_CROWDED or not self.at
         self.beside.append(len(self.at))
         self.at.append(task)
         self.starts.append(task.key)
@@ -58,13 +57,13 @@ class Made:
         fates = self.fates.get(task.key, [])
         fate: Fate = fates.pop(0) if fates else "done"
         self.crowds[task.key] += fate == "crowded"
-        told = f"{task.key} broke" if fate in ("failed", "crowded") else ""
-        return TaskEnd(task, None if fate == "died" else Outcome(fate, told, where="there"))
+        error = f"{task.key} broke" if fate in ("failed", "crowded") else ""
+        return TaskEnd(task, None if fate == "died" else Outcome(fate, error, where="there"))
 
-    def get_ready(self, n_tasks: int) -> None:
-        raise AssertionError("a dispatcher has its tasks")
+    def prepare(self, n_tasks: int) -> None:
+        raise AssertionError("a scheduler has its tasks")
 
-    def make_room(self) -> None:
+    def release_idle(self) -> None:
         assert not self.at
         self.n_cleared += 1
 
@@ -79,7 +78,7 @@ def graphs(draw: st.DrawFn) -> list[Task]:
     for number in range(draw(st.integers(0, 10))):
         needs = draw(st.lists(st.sampled_from(tasks), max_size=3, unique_by=lambda task: task.key)) if tasks else []
         kind: Kind = draw(st.sampled_from(("support", "scores", "run")))
-        tasks.append(Task(kind, f"t{number}", CELL, tuple(task.key for task in needs)))
+        tasks.append(Task(kind, f"t{number}", SPEC, tuple(task.key for task in needs)))
     return tasks
 
 
@@ -98,7 +97,7 @@ def ends_badly(fates: list[Fate]) -> bool:
     for fate in fates:
         deaths += fate == "died"
         crowds += fate == "crowded"
-        if fate == "failed" or deaths == N_TRIES or crowds > N_CROWDED:
+        if fate == "failed" or deaths == MAX_DEATHS or crowds > MAX_CROWDED:
             return True
         if fate == "done":
             return False
@@ -111,8 +110,8 @@ def test_every_task_ends_once_and_a_failure_takes_only_what_needs_it(
 ) -> None:
     fates: dict[str, list[Fate]] = {task.key: data.draw(st.lists(st.sampled_from(FATES), max_size=6)) for task in tasks}
     bad = {key: ends_badly(list(given_fates)) for key, given_fates in fates.items()}
-    engine, view = Made(n_workers, {key: list(listed) for key, listed in fates.items()}, data), Silent()
-    failed = Dispatcher(RunStore(tmp_path_factory.mktemp("runs")), engine, view).carry_out(tasks)
+    executor, view = Scripted(n_workers, {key: list(listed) for key, listed in fates.items()}, data), Silent()
+    failed = Scheduler(RunStore(tmp_path_factory.mktemp("runs")), executor, view).run(tasks)
     wanted = needed(tasks)
     lost: set[str] = set()
     for task in tasks:
@@ -121,9 +120,9 @@ def test_every_task_ends_once_and_a_failure_takes_only_what_needs_it(
     assert failed.keys() == lost
     assert sorted(key for key, _, _ in view.ends) == sorted(wanted) == sorted(view.expected)
     assert {key for key, status, _ in view.ends if status == "failed"} == lost
-    assert engine.most <= n_workers
-    assert engine.at == []
-    started = set(engine.starts)
+    assert executor.most <= n_workers
+    assert executor.at == []
+    started = set(executor.starts)
     assert started == {task.key for task in tasks if task.key in wanted and not lost.intersection(task.needs)}
 
 
@@ -131,127 +130,131 @@ def chain(*kinds: Kind) -> list[Task]:
     """Tasks each of which needs the one before it."""
     keys = [f"t{number}" for number in range(len(kinds))]
     needs = [(), *((key,) for key in keys)]
-    return [Task(kind, key, CELL, own) for kind, key, own in zip(kinds, keys, needs, strict=False)]
+    return [Task(kind, key, SPEC, own) for kind, key, own in zip(kinds, keys, needs, strict=False)]
 
 
-def carry_out(tasks: list[Task], folder: Path, n_workers: int = 1, **fates: list[Fate]) -> tuple[dict[str, str], Made]:
-    engine = Made(n_workers, fates)
-    return Dispatcher(RunStore(folder), engine, Silent()).carry_out(tasks), engine
+def carry_out(
+    tasks: list[Task], folder: Path, n_workers: int = 1, **fates: list[Fate]
+) -> tuple[dict[str, str], Scripted]:
+    executor = Scripted(n_workers, fates)
+    return Scheduler(RunStore(folder), executor, Silent()).run(tasks), executor
 
 
 def test_work_is_given_out_in_its_order(tmp_path: Path) -> None:
     first, second = (
         chain("support", "scores", "run"),
         [
-            Task(task.kind, f"u{task.key}", CELL, tuple(f"u{need}" for need in task.needs))
+            Task(task.kind, f"u{task.key}", SPEC, tuple(f"u{need}" for need in task.needs))
             for task in chain("support", "scores", "run")
         ],
     )
-    _, engine = carry_out([*first, *second], tmp_path)
-    assert engine.starts == ["t0", "t1", "t2", "ut0", "ut1", "ut2"]
-    _, engine = carry_out([*first, *second], tmp_path, n_workers=2)
-    assert engine.starts == ["t0", "ut0", "t1", "ut1", "t2", "ut2"]
+    _, executor = carry_out([*first, *second], tmp_path)
+    assert executor.starts == ["t0", "t1", "t2", "ut0", "ut1", "ut2"]
+    _, executor = carry_out([*first, *second], tmp_path, n_workers=2)
+    assert executor.starts == ["t0", "ut0", "t1", "ut1", "t2", "ut2"]
 
 
 def test_those_who_need_what_failed_hear_what_it_was(tmp_path: Path) -> None:
-    failed, engine = carry_out(chain("support", "scores", "run"), tmp_path, t0=["failed"])
-    told = "toy, support model, seed 0: t0 broke"
-    assert failed == {"t0": told, "t1": told, "t2": told}
-    assert engine.starts == ["t0"]
-    assert RunStore(tmp_path).failure("t2") == told
+    failed, executor = carry_out(chain("support", "scores", "run"), tmp_path, t0=["failed"])
+    error = "toy, support model, seed 0: t0 broke"
+    assert failed == {"t0": error, "t1": error, "t2": error}
+    assert executor.starts == ["t0"]
+    assert RunStore(tmp_path).read_failure("t2") == error
 
 
 def test_a_worker_may_die_but_not_always(tmp_path: Path) -> None:
-    failed, engine = carry_out(chain("run"), tmp_path / "a", t0=["died"] * (N_TRIES - 1))
-    assert (failed, engine.starts) == ({}, ["t0"] * N_TRIES)
-    failed, _ = carry_out(chain("run"), tmp_path / "b", t0=["died"] * N_TRIES)
-    assert failed == {"t0": "Its worker died 3 times, perhaps for want of memory."}
-    assert RunStore(tmp_path / "b").failure("t0") == failed["t0"]
+    failed, executor = carry_out(chain("run"), tmp_path / "a", t0=["died"] * (MAX_DEATHS - 1))
+    assert (failed, executor.starts) == ({}, ["t0"] * MAX_DEATHS)
+    failed, _ = carry_out(chain("run"), tmp_path / "b", t0=["died"] * MAX_DEATHS)
+    assert failed == {"t0": "Its worker died 3 times, perhaps because memory ran out."}
+    assert RunStore(tmp_path / "b").read_failure("t0") == failed["t0"]
 
 
 def test_each_death_is_told_after_which_a_task_is_tried_again(tmp_path: Path) -> None:
     view, fates = Silent(), {"t0": ["died", "busy", "died", "died"], "t1": ["died"]}
-    tasks = [Task("run", "t0", CELL), Task("run", "t1", CELL)]
-    Dispatcher(RunStore(tmp_path), Made(1, fates), view).carry_out(tasks)  # type: ignore[arg-type]
+    tasks = [Task("run", "t0", SPEC), Task("run", "t1", SPEC)]
+    Scheduler(RunStore(tmp_path), Scripted(1, fates), view).run(tasks)  # type: ignore[arg-type]
     assert sorted(view.deaths) == ["t0", "t0", "t1"]
     assert sorted((key, status) for key, status, _ in view.ends) == [("t0", "failed"), ("t1", "done")]
 
 
 def test_a_task_without_room_is_tried_again_with_fewer_others(tmp_path: Path) -> None:
-    tasks = [Task("run", key, CELL) for key in "abcdefghijk"]
-    failed, engine = carry_out(tasks, tmp_path, 3, c=["crowded"])
-    assert (failed, engine.most, engine.n_cleared) == ({}, 3, 0)
-    assert engine.beside == [0, 1, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2]
-    assert "".join(engine.starts) == "abcdefcghijk"  # as soon as as many are done as were running then
+    tasks = [Task("run", key, SPEC) for key in "abcdefghijk"]
+    failed, executor = carry_out(tasks, tmp_path, 3, c=["crowded"])
+    assert (failed, executor.most, executor.n_cleared) == ({}, 3, 0)
+    assert executor.beside == [0, 1, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2]
+    assert "".join(executor.starts) == "abcdefcghijk"  # as soon as as many are done as were running then
 
 
 def test_a_task_without_room_is_tried_again_when_no_other_is_left_to_wait_for(tmp_path: Path) -> None:
-    failed, engine = carry_out(chain("support", "run"), tmp_path, 3, t0=["crowded"])
-    assert (failed, engine.starts, engine.n_cleared) == ({}, ["t0", "t0", "t1"], 1)
+    failed, executor = carry_out(chain("support", "run"), tmp_path, 3, t0=["crowded"])
+    assert (failed, executor.starts, executor.n_cleared) == ({}, ["t0", "t0", "t1"], 1)
 
 
 def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path: Path) -> None:
-    tasks = [*chain("support", "run"), *(Task("run", key, CELL) for key in "abcdef")]
-    full: list[Fate] = ["crowded"] * N_CROWDED
-    failed, engine = carry_out(tasks, tmp_path, 2, t0=list(full), a=[*full, "busy", "died"])
-    assert (failed, engine.most) == ({}, 2)
-    assert [engine.starts.count(key) for key in ("t0", "a")] == [N_CROWDED + 1, N_CROWDED + 3]
-    assert engine.starts[-5:] == ["t0", "t1", "a", "a", "a"]
-    assert engine.n_cleared == 4 + 5  # each time that one is tried alone, and that one found none with nobody beside it
+    tasks = [*chain("support", "run"), *(Task("run", key, SPEC) for key in "abcdef")]
+    full: list[Fate] = ["crowded"] * MAX_CROWDED
+    failed, executor = carry_out(tasks, tmp_path, 2, t0=list(full), a=[*full, "busy", "died"])
+    assert (failed, executor.most) == ({}, 2)
+    assert [executor.starts.count(key) for key in ("t0", "a")] == [MAX_CROWDED + 1, MAX_CROWDED + 3]
+    assert executor.starts[-5:] == ["t0", "t1", "a", "a", "a"]
+    assert (
+        executor.n_cleared == 4 + 5
+    )  # each time that one is tried alone, and that one found none with nobody beside it
 
 
 def test_each_time_without_room_is_told_and_what_is_waited_for(tmp_path: Path) -> None:
     view = Silent()
-    Dispatcher(RunStore(tmp_path), Made(1, {"t0": ["crowded"] * (N_CROWDED + 1)}), view).carry_out(chain("run"))
-    assert view.crowds == [*[("t0", False)] * (N_CROWDED - 1), ("t0", True)]
+    Scheduler(RunStore(tmp_path), Scripted(1, {"t0": ["crowded"] * (MAX_CROWDED + 1)}), view).run(chain("run"))
+    assert view.crowds == [*[("t0", False)] * (MAX_CROWDED - 1), ("t0", True)]
 
 
 def test_tasks_without_room_keep_their_order(tmp_path: Path) -> None:
-    tasks = [Task("run", key, CELL) for key in "abcd"]
+    tasks = [Task("run", key, SPEC) for key in "abcd"]
     fates: dict[str, list[Fate]] = {key: ["crowded"] for key in "abcd"}
-    _, engine = carry_out(tasks, tmp_path, 4, **fates)
-    assert "".join(engine.starts) == "abcdabcd"
+    _, executor = carry_out(tasks, tmp_path, 4, **fates)
+    assert "".join(executor.starts) == "abcdabcd"
 
 
 @pytest.mark.parametrize("fate", ["busy", "failed"])
 def test_a_task_without_room_does_not_wait_for_what_others_do_or_what_fails(fate: Fate, tmp_path: Path) -> None:
-    tasks = [Task("run", key, CELL) for key in "abcdefgh"]
+    tasks = [Task("run", key, SPEC) for key in "abcdefgh"]
     fates: dict[str, list[Fate]] = {key: [fate] * 20 for key in "bcdefgh"}
-    _, engine = carry_out(tasks, tmp_path, 1, a=["crowded"], **fates)
-    assert "".join(engine.starts)[:3] == "aba"
+    _, executor = carry_out(tasks, tmp_path, 1, a=["crowded"], **fates)
+    assert "".join(executor.starts)[:3] == "aba"
 
 
 def test_a_task_without_room_also_when_alone_fails(tmp_path: Path) -> None:
-    failed, engine = carry_out(chain("support", "run"), tmp_path / "a", 2, t0=["crowded"] * (N_CROWDED + 1))
-    told = "toy, support model, seed 0: t0 broke (Also with no other task beside it.)"
-    assert failed == {"t0": told, "t1": told}
-    assert engine.starts == ["t0"] * (N_CROWDED + 1)
-    failed, _ = carry_out(chain("run"), tmp_path / "b", 2, t0=["crowded"] * (N_CROWDED + 1))
-    record = json.loads((RunStore(tmp_path / "b").of("t0") / FAILED).read_text(encoding="utf-8"))
+    failed, executor = carry_out(chain("support", "run"), tmp_path / "a", 2, t0=["crowded"] * (MAX_CROWDED + 1))
+    error = "toy, support model, seed 0: t0 broke (Even when it ran alone.)"
+    assert failed == {"t0": error, "t1": error}
+    assert executor.starts == ["t0"] * (MAX_CROWDED + 1)
+    failed, _ = carry_out(chain("run"), tmp_path / "b", 2, t0=["crowded"] * (MAX_CROWDED + 1))
+    record = json.loads((RunStore(tmp_path / "b").run_folder("t0") / FAILURE).read_text(encoding="utf-8"))
     assert record == {"error": failed["t0"], "where": "there"}
 
 
 def test_what_is_done_or_failed_before_is_left_out_and_what_only_it_needs(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
-    tasks = [*chain("support", "scores", "run"), Task("run", "other", CELL, ("t1",)), Task("run", "alone", CELL)]
-    runs.finish("t2", {"figures": {"macro-F1": 0.5}})
-    runs.fail("other", "no", "")
-    failed, engine = carry_out(tasks, tmp_path)
-    assert (failed, engine.starts) == ({"other": "no"}, ["alone"])
-    runs.forget_failure("other")
-    failed, engine = carry_out(tasks, tmp_path)
-    assert (failed, engine.starts) == ({}, ["t0", "t1", "other", "alone"])
+    tasks = [*chain("support", "scores", "run"), Task("run", "other", SPEC, ("t1",)), Task("run", "alone", SPEC)]
+    runs.save_report("t2", {"figures": {"macro-F1": 0.5}})
+    runs.save_failure("other", "no", "")
+    failed, executor = carry_out(tasks, tmp_path)
+    assert (failed, executor.starts) == ({"other": "no"}, ["alone"])
+    runs.clear_failure("other")
+    failed, executor = carry_out(tasks, tmp_path)
+    assert (failed, executor.starts) == ({}, ["t0", "t1", "other", "alone"])
 
 
 def test_scores_that_are_kept_need_no_support_model(tmp_path: Path) -> None:
-    place = RunStore(tmp_path).shared("t1") / "scores.npz"
+    place = RunStore(tmp_path).shared_folder("t1") / "scores.npz"
     place.parent.mkdir(parents=True)
     place.touch()
-    _, engine = carry_out(chain("support", "scores", "run"), tmp_path)
-    assert engine.starts == ["t1", "t2"]
+    _, executor = carry_out(chain("support", "scores", "run"), tmp_path)
+    assert executor.starts == ["t1", "t2"]
 
 
 def test_a_failure_that_cannot_be_written_down_is_told_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file where a folder should be", encoding="utf-8")
     failed, _ = carry_out(chain("run"), tmp_path, t0=["failed"])
-    assert failed == {"t0": "t0 broke (This could not be written down: Not a directory.)"}
+    assert failed == {"t0": "t0 broke (This could not be written to disk: Not a directory.)"}

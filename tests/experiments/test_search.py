@@ -12,7 +12,7 @@ import small
 from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.errors import ConfigError, DataError, MissingExtraError, OutputError
-from fresh.experiments.search import SPACES, Span, _spans_of, read_span, search
+from fresh.experiments.search import SPACES, Span, _read_space, read_span, search
 from fresh.pipeline import resolve_settings, train
 from fresh.progress import SILENT, _Silent
 
@@ -56,80 +56,60 @@ def test_values_are_read(text: str, span: Span) -> None:
     assert read_span(text, "lei") == span
 
 
-NO_NUMBERS = "has no numbers to draw from. Compare its values in the rows of a grid: fresh run."
-WAY_OUT = "cannot be searched. Write name=low:high, name=low:high:log or name=one,two,three, with numbers."
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         *(
-            (text, f"{text!r} {WAY_OUT}")
-            for text in (
-                "lambda_1",
-                "lambda_1=",
-                "lambda_1=much",
-                "lambda_1=1:0",
-                "lambda_1=1:1",
-                "lambda_1=0:1:log",
-                "lambda_1=0:1:linear",
-                "lambda_1=0.1:1:log:log",
-                "lambda_1=0.1:much",
-                "lambda_1=1,,2",
-                "lambda_1=nan:1",
+            (f"lambda_1{values}", f"'lambda_1{values}' cannot be searched.")
+            for values in (
+                *("", "=", "=much", "=1:0", "=1:1", "=0:1:log", "=0:1:linear", "=0.1:1:log:log", "=0.1:much", "=1,,2"),
+                "=nan:1",
             )
         ),
         ("lambda_3=0:1", "lambda_3 is not a setting of the method lei. Did you mean lambda_2?"),
         ("epoch=1,2", "epoch is not a setting of the method lei. Did you mean epochs?"),
-        *(
-            (f"discretizer={values}", f"discretizer {NO_NUMBERS}")
-            for values in ("top_k,contiguous", "top_k:contiguous", "1,2")
-        ),
-        ("schedule=constant,linear", f"schedule {NO_NUMBERS}"),
-        ("layers=1:3", "layers has no values between two others. Write layers=one,two,three, with numbers."),
+        ("discretizer=top_k,contiguous", "discretizer has no numbers to draw from."),
+        ("discretizer=top_k:contiguous", "discretizer has no numbers to draw from."),
+        ("discretizer=1,2", "discretizer has no numbers to draw from."),
+        ("schedule=constant,linear", "schedule has no numbers to draw from."),
+        ("layers=1:3", "layers must be a whole number. Write layers=one,two,three"),
     ],
 )
-def test_values_that_cannot_be_searched_are_named(text: str, message: str) -> None:
+def test_values_that_cannot_be_searched_are_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_span(text, "lei")
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(message)
 
 
 def test_the_search_for_lei_is_that_of_the_paper() -> None:
-    found = _spans_of((), resolve_settings("x.csv", None, None, {"method": "lei"}))
+    found = _read_space((), resolve_settings("x.csv", None, None, {"method": "lei"}))
     assert found == [Span("lambda_1", (), 0.01, 1, log=True), Span("lambda_2", (0, 0.5, 1, 2))]
     assert search.__kwdefaults__["trials"] == 20  # type: ignore[index]
 
 
 @pytest.mark.parametrize("method", SPACES)
-def test_what_is_searched_by_itself_can_be_used(method: str) -> None:
-    assert _spans_of((), resolve_settings("x.csv", None, None, {"method": method}))
+def test_default_spaces_are_valid(method: str) -> None:
+    assert _read_space((), resolve_settings("x.csv", None, None, {"method": method}))
 
 
-def test_other_methods_are_not_searched_by_themselves() -> None:
-    expected = "Say what is searched for the method fresh, such as space='learning_rate=1e-5:1e-3:log'."
-    with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
-        _spans_of((), resolve_settings("x.csv", None, None, {}))
+def test_other_methods_have_no_default_space() -> None:
+    with pytest.raises(ConfigError, match=r"The method fresh has no default search space.*space="):
+        _read_space((), resolve_settings("x.csv", None, None, {}))
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("options", "message"),
     [
-        ("lambda_1=-1:1", "lambda_1 must be at least 0, got -1.0."),
-        ("ratio=0.1,1.5", "ratio must be in (0, 1], got 1.5."),
-        ("epochs=1,2.5", "epochs must be a whole number, got 2.5."),
+        ({"space": ["lambda_1=-1:1"]}, "lambda_1 must be at least 0, got -1.0"),
+        ({"space": ["ratio=0.1,1.5"]}, "ratio must be .*got 1.5"),
+        ({"space": ["epochs=1,2.5"]}, "epochs must be a whole number, got 2.5"),
+        ({"trials": 0}, "trials must be at least 1, got 0"),
     ],
 )
-def test_values_that_would_be_refused_are_refused_before_any_work(text: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        search(tmp_path / "none.csv", out=tmp_path / "search", space=[text], method="lei", progress=SILENT)
-    assert str(caught.value) == message
+def test_invalid_values_are_refused_before_any_work(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        search(tmp_path / "none.csv", out=tmp_path / "search", method="lei", progress=SILENT, **options)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_nothing_is_too_few_trials(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^trials must be at least 1, got 0\.$"):
-        search("none.csv", out=tmp_path / "search", trials=0, method="lei", progress=SILENT)
 
 
 # The search itself
@@ -144,13 +124,13 @@ def test_the_best_of_all_trials_is_written_down(splits: Splits, settings: dict[s
     )
     found = [re.fullmatch(shape.format(number), line) for number, line in enumerate(trials, 1)]
     assert len(found) == 4
-    told = [match.groups() for match in found if match is not None]
-    assert len(told) == 4
-    assert all(0.01 <= float(first) <= 1 for first, *_ in told)
-    assert len({first for first, *_ in told}) == 4
-    scores = [float(score) for *_, score, _ in told]
-    assert [float(highest) for *_, highest in told] == [max(scores[: number + 1]) for number in range(4)]
-    winner = told[scores.index(max(scores))]
+    values = [match.groups() for match in found if match is not None]
+    assert len(values) == 4
+    assert all(0.01 <= float(first) <= 1 for first, *_ in values)
+    assert len({first for first, *_ in values}) == 4
+    scores = [float(score) for *_, score, _ in values]
+    assert [float(highest) for *_, highest in values] == [max(scores[: number + 1]) for number in range(4)]
+    winner = values[scores.index(max(scores))]
     assert [f"{value:.4g}" for value in best.values()] == list(winner[:2])
     written = tomllib.loads((tmp_path / "search/best.toml").read_text(encoding="utf-8"))
     assert written == {**settings, "method": "lei", **best}
@@ -207,16 +187,15 @@ def test_a_folder_with_another_search_is_refused(splits: Splits, settings: dict[
     folder = tmp_path / "search"
     search(splits, out=folder, trials=1, progress=SILENT, **settings)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    expected = f"{folder} holds a search that differs in: epochs, ratio, space, train.seed. Choose another folder."
     others = {**settings, "epochs": 2, "seed": 7, "ratio": 0.5}
-    with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
+    with pytest.raises(ConfigError, match=r"holds a search that differs in: epochs, ratio, space, train\.seed\."):
         search(splits, out=folder, trials=1, space=["lambda_1=0.1:1"], progress=SILENT, **others)
-    rising = {**settings, "schedule": "linear"}  # whose epochs decide on each step, and are told once all the same
+    rising = {**settings, "schedule": "linear"}  # whose epochs affect each step, and are listed once all the same
     search(splits, out=tmp_path / "rising", trials=1, progress=SILENT, **rising)
-    with pytest.raises(ConfigError, match=r" holds a search that differs in: epochs\. Choose another folder\.$"):
+    with pytest.raises(ConfigError, match=r"differs in: epochs\."):
         search(splits, out=tmp_path / "rising", trials=1, progress=SILENT, **{**rising, "epochs": 2})
     fewer = Splits(splits.train[1:], splits.dev, splits.test)
-    with pytest.raises(ConfigError, match=r" holds a search that differs in: data\. Choose another folder\.$"):
+    with pytest.raises(ConfigError, match=r"differs in: data\."):
         search(fewer, out=folder, trials=1, progress=SILENT, **settings)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -239,20 +218,20 @@ def test_a_trial_that_diverges_is_told_and_the_search_goes_on(
     assert len(told) == 6
     broken = [line for line in told if line.startswith("learning_rate 1e+30: ")]
     assert 0 < len(broken) < 6
-    assert all(re.search(r": no result \(lei: training diverged in step \d+ of epoch 1, ", line) for line in broken)
+    assert all(re.search(r": no result \(.*diverged", line) for line in broken)
     assert best == {"learning_rate": 0.005}
 
 
 def test_a_search_without_any_result_says_so(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     others = {name: value for name, value in settings.items() if name != "learning_rate"}
-    with pytest.raises(ConfigError, match=r"^No trial came to an end\. Search other values, or lower the"):
+    with pytest.raises(ConfigError, match="Every trial failed"):
         search(splits, out=tmp_path / "search", trials=2, space=["learning_rate=1e30"], progress=SILENT, **others)
     assert not (tmp_path / "search/best.toml").exists()
 
 
 def test_data_that_no_values_can_mend_end_the_search(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     train_part = tuple(Example(example.document, example.label) for example in splits.train)
-    with pytest.raises(DataError, match=r"^human=0\.5 asks for people's rationales, but no training document has"):
+    with pytest.raises(DataError, match=r"^human=0\.5 .*no training document"):
         search(
             Splits(train_part, splits.dev, splits.test),
             **{"out": tmp_path / "search", "human": 0.5, "progress": SILENT, **settings},
@@ -270,6 +249,5 @@ def test_people_s_rationales_are_searched_where_there_are_some(
 
 def test_a_search_needs_optuna(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    expected = "fresh search needs optuna. Install it with: pip install 'fresh-rationales[search]'"
-    with pytest.raises(MissingExtraError, match=f"^{re.escape(expected)}$"):
+    with pytest.raises(MissingExtraError, match=r"fresh search needs optuna\..*fresh-rationales\[search\]"):
         search("x.csv", out=tmp_path / "search", method="lei", progress=SILENT)

@@ -1,43 +1,202 @@
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import fresh.experiments.sources
 import small
-from experiments import write_grid
+from experiments import plan, write_grid, write_toy
 from fresh.data.splits import Splits
-from fresh.errors import DataError
+from fresh.errors import ConfigError, DataError
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.sources import Sources
+from fresh.experiments.sources import N_IN_MEMORY, Sources, _stamp_files, sample
+from fresh.experiments.store import RunStore
+from fresh.pipeline import read_splits
 
-LABELS = ["a"] * 20 + ["b"] * 20 + ["rare"]
+ROWS = ({"method": "full_text"}, {"scorer": "attention", "seed": [0, 1]})
+Planned = Callable[..., list[str]]
 
 
-@pytest.fixture
-def splits(encoders: dict[str, Path], tmp_path: Path) -> Callable[[int], Splits]:
-    """Read so many documents of a corpus with a rare class, which is in test, too."""
+def test_a_sample_is_random_nested_and_in_order(toy: Splits) -> None:
+    assert sample(toy.train, None) == sample(toy.train, 999) == toy.train
+    few, more = sample(toy.train, 20), sample(toy.train, 40)
+    assert (len(few), len(more)) == (20, 40)
+    assert set(map(id, few)) <= set(map(id, more))
+    places = [[id(example) for example in toy.train].index(id(example)) for example in more]
+    assert places == sorted(places) != list(range(40))
+    assert sample(toy.train, 20) == few
+
+
+def test_a_sample_without_a_class_is_refused(encoders: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "three").mkdir()
-    rows: list[dict[str, Any]] = [
-        {"id": f"{place}", "text": f"a b {place}", "label": own} for place, own in enumerate(LABELS)
-    ]
+    labels = ["a"] * 20 + ["b"] * 20 + ["rare"]
+    rows = [{"id": f"{place}", "text": f"a b {place}", "label": own} for place, own in enumerate(labels)]
     for name in ("train", "dev", "test"):
         small.write_jsonl(tmp_path / f"three/{name}.jsonl", rows)
     corpora = {"three": {"data": "three"}}
     path = write_grid(tmp_path / "g.toml", {}, settings=small.settings(encoders["bert"]), corpora=corpora)
 
     def read(n_documents: int) -> Splits:
-        [cell] = read_grid(path, documents=n_documents).cells
-        return Sources(None).splits(cell, cell.resolve(None))
+        [spec] = read_grid(path, documents=n_documents).specs
+        return Sources(None).splits(spec, spec.resolve(None))
 
-    return read
-
-
-def test_so_few_documents_that_a_class_is_lost_hear_how_many_would_do(splits: Callable[[int], Splits]) -> None:
-    told = "documents = {} is too few for all 3 classes of three: 27 are the fewest that hold each. "
-    told += "Take documents=27."
     for n_few in (1, 2, 26):
-        with pytest.raises(DataError) as caught:
-            splits(n_few)
-        assert str(caught.value) == told.format(n_few)
-    assert splits(27).labels == splits(99).labels == ("a", "b", "rare")
+        with pytest.raises(DataError, match=f"documents = {n_few} is too few for all 3 classes of three.*=27"):
+            read(n_few)
+    assert read(27).labels == read(99).labels == ("a", "b", "rare")
+
+
+def test_samples_and_splits_tell_corpora_apart(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+    table = small.write_csv(tmp_path / "toy.csv", small.rows(toy.train))
+    digests: list[str] = []
+    for about in ({}, {"dev_share": 0.2}, {"seed": 1}):
+        corpora = {"toy": {"data": table.name, **about}}
+        path = write_grid(tmp_path / "g.toml", {}, settings=small.settings(encoders["bert"]), corpora=corpora)
+        for documents in (None, 20):
+            [spec] = read_grid(path, documents=documents).specs
+            digests.append(Sources(None).summary(spec, spec.resolve(None)).digest)
+    assert len(set(digests)) == 6
+
+
+def test_only_the_last_corpora_stay_in_memory(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+    corpora = {f"toy{n}": {"data": write_toy(tmp_path / f"toy{n}", toy, 8 + n).name} for n in range(4)}
+    path = write_grid(tmp_path / "g.toml", {}, settings=small.settings(encoders["bert"]), corpora=corpora)
+    sources = Sources(None)
+    for spec in read_grid(path).specs:
+        run = spec.resolve(None)
+        splits = sources.splits(spec, run)
+        assert sources.usable_splits(spec, run) == splits
+        assert sources.splits(spec, run) is splits
+        assert sources.summary(spec, run).n_words == sum(len(item.document.words) for item in splits.train)
+    assert len(sources.splits_in_memory) == len(sources.usable_in_memory) == N_IN_MEMORY
+    assert len(sources.summaries) == 4
+
+
+# Summaries of corpora whose files have not changed
+
+
+@pytest.fixture
+def n_read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Lists each reading of a corpus."""
+    seen: list[Any] = []
+
+    def read(*arguments: Any) -> Splits:
+        seen.append(arguments[0])
+        return read_splits(*arguments)
+
+    monkeypatch.setattr(fresh.experiments.sources, "read_splits", read)
+    return seen
+
+
+@pytest.fixture
+def planned(grid: Callable[..., Path], tmp_path: Path) -> Planned:
+    """Plans a grid over a toy corpus, and lists the keys of its tasks."""
+    path = grid(*ROWS)
+
+    def make(out: str = "runs", documents: int | None = None) -> list[str]:
+        return [task.key for task in plan(read_grid(path, {}, documents), None, RunStore(tmp_path / out))]
+
+    return make
+
+
+def test_files_that_have_not_changed_are_not_read_again(planned: Planned, n_read: list[Any]) -> None:
+    first = planned()
+    assert len(n_read) == 2  # one for each seed, which may split custom files
+    assert planned() == first
+    assert len(n_read) == 2
+    assert planned("elsewhere") == first
+    assert len(n_read) == 4
+
+
+def test_files_that_are_split_by_the_seed_are_read_once_for_each(
+    grid: Callable[..., Path], tmp_path: Path, n_read: list[Any]
+) -> None:
+    row = {"tagger": True, "human": [0.2, 0.5, 1.0], "seed": [0, 1, 2]}  # each run looks at human rationales
+    plan(read_grid(grid(row)), None, RunStore(tmp_path / "runs"))
+    assert len(n_read) == 3
+
+
+def rewrite(folder: Path, toy: Splits) -> None:
+    """Swap two documents, and make the file look as old as before."""
+    path = folder / "train.jsonl"
+    before = path.stat()
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join((lines[1], lines[0], *lines[2:])), encoding="utf-8")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+
+
+def add(folder: Path, toy: Splits) -> None:
+    """Add a training document."""
+    write_toy(folder, toy, n_train=49)
+
+
+@pytest.mark.parametrize("change", [rewrite, add])
+def test_a_file_that_changed_is_read_again(
+    change: Callable[[Path, Splits], None], planned: Planned, n_read: list[Any], toy: Splits, tmp_path: Path
+) -> None:
+    first = planned()
+    change(tmp_path / "toy", toy)
+    second = planned()
+    assert len(n_read) == 4
+    assert not set(first) & set(second)
+    shutil.rmtree(tmp_path / "runs")
+    assert planned() == second
+
+
+def test_other_code_or_another_sample_is_read_again(
+    planned: Planned, n_read: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned()
+    planned(documents=9)
+    assert len(n_read) == 4
+    monkeypatch.setattr(fresh.experiments.sources, "_stamp_code", lambda: [("reader.py", 1, 2, 3)])
+    planned()
+    assert len(n_read) == 6
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"digest": 3, "n_words": 3}', '{"digest": "abc"}'])
+def test_a_damaged_summary_is_made_again(text: str, planned: Planned, n_read: list[Any], tmp_path: Path) -> None:
+    first = planned()
+    for path in (tmp_path / "runs/known").iterdir():
+        path.write_text(text, encoding="utf-8")
+    for _ in range(2):
+        assert planned() == first
+        assert len(n_read) == 4
+
+
+def test_a_file_that_was_deleted_is_missed(planned: Planned, tmp_path: Path) -> None:
+    planned()
+    shutil.rmtree(tmp_path / "toy")
+    with pytest.raises(ConfigError, match=r"toy does not exist\."):
+        planned()
+
+
+def test_the_whole_folder_of_a_named_corpus_is_looked_at(
+    toy: Splits, encoders: dict[str, Path], tmp_path: Path, n_read: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data/sst").mkdir(parents=True)
+    for part in ("train", "dev", "test"):
+        rows = [{"document": e.document.text, "label": e.label} for e in getattr(toy, part)[:16]]
+        small.write_jsonl(tmp_path / f"data/sst/{part}.jsonl", rows)
+    path = write_grid(tmp_path / "g.toml", *ROWS, grid={"corpus": "sst"}, settings=small.settings(encoders["bert"]))
+
+    def plan_and_count() -> int:
+        plan(read_grid(path), tmp_path / "data", RunStore(tmp_path / "runs"))
+        return len(n_read)
+
+    assert [plan_and_count(), plan_and_count()] == [1, 1]
+    (tmp_path / "data/sst/more.txt").touch()
+    assert plan_and_count() == 2
+    monkeypatch.setattr(fresh.experiments.sources, "MAX_FILES", 3)  # too many to look at: read each time
+    assert [plan_and_count(), plan_and_count()] == [3, 4]
+
+
+def test_broken_links_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    [stamp] = _stamp_files([tmp_path, tmp_path / "gone"]) or []
+    assert stamp[:2] == (str(tmp_path / "file"), 0)

@@ -1,184 +1,107 @@
-from collections.abc import Callable
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-import fresh.experiments.artifacts
+import fresh.experiments.store
 import fresh.experiments.worker
-import fresh.training.loop
-from experiments import figures, keys, reports, run, run_keys, tasks_of, toy_grid
+import small
+from experiments import metrics, reports, run, run_keys, tasks_of, write_toy
+from fresh.attribution import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
-from fresh.experiments.artifacts import read_scores, support_of
-from fresh.experiments.run import _Done
+from fresh.document import Document, Example, Saliency
+from fresh.experiments.artifacts import load_scores, train_support_model
+from fresh.experiments.run import GridResult
 from fresh.experiments.store import RunStore
-from fresh.experiments.worker import Worker
+from fresh.experiments.worker import Worker, _Heartbeat, heartbeat, read_heartbeat
 from fresh.methods.config import FreshConfig
+from fresh.methods.rationales import score_all
+from fresh.pipeline import train
 from fresh.predictor import Predictor
-from fresh.training.checkpoint import BestState
-from training_hooks import list_epochs
+from fresh.progress import SILENT, Advance
+from fresh.reporting.report import Row
+from fresh.training.loop import RunContext
 
-pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
+pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # too few epochs
 TWO = ({"scorer": "attention", "discretizer": ["top_k", "contiguous"]},)
+Grid = Callable[..., Path]
+
+
+class Epochs:
+    """Lists the networks that were trained for an epoch, and may interrupt training."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.stop_after: int | None = None
+
+    def add(self, name: str) -> None:
+        self.names.append(name)
+        if len(self.names) == self.stop_after:
+            raise KeyboardInterrupt
 
 
 @pytest.fixture
-def grid(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[..., Path]:
-    """Write a grid over a toy corpus."""
-    return lambda *rows, **parts: toy_grid(tmp_path, toy, encoders["bert"], *rows, **parts)
+def epochs(monkeypatch: pytest.MonkeyPatch) -> Epochs:
+    seen = Epochs()
+
+    class Noting(_Heartbeat):
+        @contextmanager
+        def task(self, name: str, total: int | None) -> Iterator[Advance]:
+            def note(_steps: int, text: str) -> None:
+                if text.startswith("dev F1"):
+                    seen.add(name)
+
+            yield note
+
+    monkeypatch.setattr(fresh.experiments.worker, "_Heartbeat", Noting)
+    return seen
 
 
-@pytest.fixture
-def epochs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """List whatever network is trained for an epoch."""
-    return list_epochs(monkeypatch)
-
-
-def test_what_is_done_is_never_done_again(grid: Callable[..., Path], tmp_path: Path, epochs: list[str]) -> None:
+def test_what_is_done_is_never_done_again(grid: Grid, tmp_path: Path, epochs: Epochs) -> None:
     path = grid(*TWO)
-    assert run(path) == _Done("grid", 2, {})
-    before, n_epochs = reports(tmp_path / "runs"), len(epochs)
-    assert epochs == ["support model"] * 2 + ["predictor"] * 4
-    assert run(path) == _Done("grid", 2, {})
-    more = grid(*TWO, {"scorer": "gradient"})
-    assert run(more).n_runs == 3
-    assert epochs[n_epochs:] == ["predictor"] * 2
+    assert run(path) == GridResult("grid", 2, {})
+    before = reports(tmp_path / "runs")
+    assert epochs.names == ["support model"] * 2 + ["predictor"] * 4
+    assert run(path) == GridResult("grid", 2, {})
+    assert run(grid(*TWO, {"scorer": "gradient"})).n_runs == 3
+    assert epochs.names[6:] == ["predictor"] * 2
     after = reports(tmp_path / "runs")
     assert {key: after[key] for key in before} == before
     assert len(after) == 3
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-def test_a_gate_is_kept_until_it_has_been_cut_in_all_ways(
-    at_once: bool, grid: Callable[..., Path], tmp_path: Path, epochs: list[str]
-) -> None:
-    runs, ways = RunStore(tmp_path / "runs"), ["contiguous", "top_k"]
-    if not at_once:
-        run(grid({"method": "lei", "discretizer": "contiguous"}))
-        assert len(list((runs.path / "shared").glob("gate-*/**/*.safetensors"))) == 2
-    path = grid({"method": "lei", "discretizer": ways})
-    assert run(path) == _Done("grid", 2, {})
-    assert epochs == ["lei"] * 2
-    assert list((runs.path / "shared").glob("gate-*")) == []
-    before = reports(runs.path)
-    worker = Worker(runs, None)
-    for task in tasks_of(path):  # as somebody does them who planned before others were done
-        assert worker.perform(task).status == "done"
-    assert run(path) == _Done("grid", 2, {})
-    assert epochs == ["lei"] * 2
-    assert reports(runs.path) == before
-
-
-def test_a_gate_is_removed_though_the_worker_was_killed_that_should_have(
-    grid: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: list[str]
-) -> None:
-    shared, path = tmp_path / "runs" / "shared", grid({"method": "lei", "discretizer": ["contiguous", "top_k"]})
-    with monkeypatch.context() as patch:
-        patch.setattr(fresh.experiments.artifacts, "remove_folder", lambda _folder: None)
-        run(path)
-    [left] = shared.glob("gate-*")
-    with RunStore(tmp_path / "runs").claimed(left.name):  # somebody is at it
-        run(path)
-    assert left.exists()
-    run(path)
-    assert list(shared.glob("gate-*")) == []
-    assert epochs == ["lei"] * 2
-
-
-def test_a_gate_that_somebody_is_at_is_not_removed_under_them(grid: Callable[..., Path], tmp_path: Path) -> None:
-    runs = RunStore(tmp_path / "runs")
-    run(grid({"method": "lei", "discretizer": "contiguous"}))
-    [left] = (runs.path / "shared").glob("gate-*")
-    worker = Worker(runs, None)
-    [last] = [
-        task
-        for task in tasks_of(grid({"method": "lei", "discretizer": ["contiguous", "top_k"]}))
-        if task.kind == "run" and runs.report(task.key) is None
-    ]
-    with runs.claimed(left.name):
-        assert worker.perform(last).status == "done"
-    assert left.exists()
-
-
-def test_a_run_that_was_broken_off_goes_on(
-    grid: Callable[..., Path], tmp_path: Path, epochs: list[str], monkeypatch: pytest.MonkeyPatch
+def test_an_interrupted_run_is_resumed(
+    grid: Grid, tmp_path: Path, epochs: Epochs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = grid({"scorer": "attention"}, {"method": "lei"}, settings={"epochs": 3, "dropout": 0.3})
-    run(path, "unbroken")
-    expected, whole = figures(RunStore(tmp_path / "unbroken"), run_keys(path)), list(epochs)
-    monkeypatch.setattr(fresh.experiments.worker, "KEPT_EVERY", 0.0)
+    run(path, "whole")
+    expected, whole = metrics(RunStore(tmp_path / "whole"), run_keys(path)), list(epochs.names)
+    monkeypatch.setattr(fresh.experiments.worker, "CHECKPOINT_SECONDS", 0.0)
     for stop in (2, 4, 7):
-        epochs.clear()
-        for left in (stop, None):
-            with monkeypatch.context() as patch:
-                if left is not None:
-                    patch.setattr(BestState, "add", broken_after(left))
-                    with pytest.raises(KeyboardInterrupt):
-                        run(path, f"broken{stop}")
-                else:
-                    run(path, f"broken{stop}")
-        assert figures(RunStore(tmp_path / f"broken{stop}"), run_keys(path)) == expected
-        assert epochs == whole
+        epochs.names.clear()
+        epochs.stop_after = stop
+        with pytest.raises(KeyboardInterrupt):
+            run(path, f"interrupted{stop}")
+        epochs.stop_after = None
+        run(path, f"interrupted{stop}")
+        assert metrics(RunStore(tmp_path / f"interrupted{stop}"), run_keys(path)) == expected
+        assert epochs.names == whole
 
 
-def broken_after(n_epochs: int) -> Callable[..., None]:
-    """Make an epoch that is interrupted, after some that are not."""
-    add, count = BestState.add, iter(range(n_epochs))
-
-    def interrupted(*given: Any) -> None:
-        if next(count, None) is None:
-            raise KeyboardInterrupt
-        add(*given)
-
-    return interrupted
-
-
-def test_a_run_that_fails_stays_listed_and_the_rest_goes_on(
-    grid: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = grid({"name": "ours", "scorer": "attention"}, {"method": "full_text"})
-    with monkeypatch.context() as patch:
-        patch.setattr(fresh.experiments.worker, "read_scores", failing(2))
-        done = run(path)
-    told = {"toy, ours, seed 0": "RuntimeError: not this time"}
-    assert done == _Done("grid", 2, told)
-    assert run(path) == _Done("grid", 2, told)
-    runs, key = RunStore(tmp_path / "runs"), keys(path)["toy, ours, seed 0"]
-    assert runs.failure(key) == "RuntimeError: not this time"
-    assert "read_scores" in (runs.of(key) / "failed.json").read_text(encoding="utf-8")
-    assert run(path, retry=True) == _Done("grid", 2, {})
-    assert runs.failure(key) is None
-
-
-def failing(when: int) -> Callable[..., Any]:
-    """Make the reading of scores fail the n-th time."""
-    count = iter(range(1, 99))
-
-    def maybe(*given: Any) -> Any:
-        if next(count) == when:
-            raise RuntimeError("not this time")
-        return read_scores(*given)
-
-    return maybe
-
-
-def test_a_support_model_that_fails_takes_its_runs_with_it(
-    grid: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def support_of(*_given: Any) -> None:
-        raise RuntimeError("no support")
-
-    monkeypatch.setattr(fresh.experiments.worker, "support_of", support_of)
-    done = run(grid({"name": "ours", "scorer": "attention"}, {"method": "random"}))
-    assert done.failures == {"toy, ours, seed 0": "toy, support model, seed 0: RuntimeError: no support"}
-
-
-def test_nobody_waits_for_what_somebody_else_is_at(grid: Callable[..., Path], tmp_path: Path) -> None:
+def test_nobody_waits_for_what_another_process_works_on(grid: Grid, tmp_path: Path) -> None:
     [task] = tasks_of(grid({"method": "random"}))
     worker = Worker(RunStore(tmp_path / "runs"), None)
-    with RunStore(tmp_path / "runs").claimed(task.key):
+    with RunStore(tmp_path / "runs").claim(task.key):
         assert worker.perform(task).status == "busy"
     first = worker.perform(task)
     assert (first.status, first.seconds > 0) == ("done", True)
@@ -186,34 +109,169 @@ def test_nobody_waits_for_what_somebody_else_is_at(grid: Callable[..., Path], tm
     assert (again.status, again.seconds) == ("done", 0.0)
 
 
-def test_what_was_noted_of_a_support_model_stands_in_the_reports_that_rely_on_it(
-    grid: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def noting(splits: Splits, config: FreshConfig, context: fresh.training.loop.RunContext) -> SupportModel:
-        context.notes.append("training diverged")
-        return support_of(splits, config, context)
+# Gates, which runs share that cut them differently
 
-    monkeypatch.setattr(fresh.experiments.worker, "support_of", noting)
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_gate_is_kept_until_it_was_cut_in_all_ways(at_once: bool, grid: Grid, tmp_path: Path, epochs: Epochs) -> None:
+    store, cuts = RunStore(tmp_path / "runs"), ["contiguous", "top_k"]
+    if not at_once:
+        run(grid({"method": "lei", "discretizer": "contiguous"}))
+        assert len(list((store.path / "shared").glob("gate-*/**/*.safetensors"))) == 2
+    path = grid({"method": "lei", "discretizer": cuts})
+    assert run(path) == GridResult("grid", 2, {})
+    assert epochs.names == ["lei"] * 2
+    assert list((store.path / "shared").glob("gate-*")) == []
+    before, worker = reports(store.path), Worker(store, None)
+    for task in tasks_of(path):  # as a process does that planned before others did them
+        assert worker.perform(task).status == "done"
+    assert run(path) == GridResult("grid", 2, {})
+    assert (epochs.names, reports(store.path)) == (["lei"] * 2, before)
+
+
+def test_a_gate_is_removed_though_the_worker_was_killed_that_should_have(
+    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: Epochs
+) -> None:
+    shared, path = tmp_path / "runs" / "shared", grid({"method": "lei", "discretizer": ["contiguous", "top_k"]})
+    with monkeypatch.context() as patch:
+        patch.setattr(fresh.experiments.artifacts, "remove_folder", lambda _folder: None)
+        run(path)
+    [left] = shared.glob("gate-*")
+    with RunStore(tmp_path / "runs").claim(left.name):  # another process works on it
+        run(path)
+    assert left.exists()
+    run(path)
+    assert list(shared.glob("gate-*")) == []
+    assert epochs.names == ["lei"] * 2
+
+
+def test_a_gate_is_not_removed_while_another_process_uses_it(grid: Grid, tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "runs")
+    run(grid({"method": "lei", "discretizer": "contiguous"}))
+    [left] = (store.path / "shared").glob("gate-*")
+    tasks = tasks_of(grid({"method": "lei", "discretizer": ["contiguous", "top_k"]}))
+    [last] = [task for task in tasks if task.kind == "run" and store.read_report(task.key) is None]
+    with store.claim(left.name):
+        assert Worker(store, None).perform(last).status == "done"
+    assert left.exists()
+
+
+# Failures
+
+
+def test_a_run_that_fails_stays_listed_and_the_rest_goes_on(
+    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, count = grid({"name": "ours", "scorer": "attention"}, {"method": "full_text"}), iter(range(99))
+
+    def fail_second(*arguments: Any) -> Any:
+        if next(count) == 1:
+            raise RuntimeError("not this time")
+        return load_scores(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fresh.experiments.worker, "load_scores", fail_second)
+        result = run(path)
+    assert result == GridResult("grid", 2, {"toy, ours, seed 0": "RuntimeError: not this time"})
+    assert run(path) == result
+    store, [key, _] = RunStore(tmp_path / "runs"), run_keys(path)
+    assert store.read_failure(key) == "RuntimeError: not this time"
+    assert "fail_second" in (store.run_folder(key) / "failed.json").read_text(encoding="utf-8")
+    assert run(path, retry=True) == GridResult("grid", 2, {})
+    assert store.read_failure(key) is None
+
+
+def test_a_support_model_that_fails_takes_its_runs_with_it(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: Any) -> None:
+        raise RuntimeError("no support")
+
+    monkeypatch.setattr(fresh.experiments.worker, "train_support_model", fail)
+    result = run(grid({"name": "ours", "scorer": "attention"}, {"method": "random"}))
+    assert result.failures == {"toy, ours, seed 0": "toy, support model, seed 0: RuntimeError: no support"}
+
+
+def test_library_errors_name_settings(grid: Grid) -> None:
+    [reason] = run(grid({"method": "random", "device": "nowhere"})).failures.values()
+    assert reason.startswith("ValueError: device 'nowhere' cannot be used here: ")
+
+
+def test_a_full_disk_is_reported_and_leaves_no_run_that_looks_done(
+    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = grid({"name": "ours", "method": "random"}, settings={"epochs": 1})
+    [task] = tasks_of(path)
+
+    def full(file: Path, _text: str) -> None:
+        file.with_name(f"{file.name}.partial").write_text('{"ver', encoding="utf-8")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    worker = Worker(RunStore(tmp_path / "runs"), None)
+    with monkeypatch.context() as patch:
+        patch.setattr(fresh.experiments.store, "write_text", full)
+        outcome = worker.perform(task)
+    assert (outcome.status, outcome.error.partition(". ")[0]) == (
+        "failed",
+        "OSError: [Errno 28] No space left on device",
+    )
+    assert "space on that disk" in outcome.error
+    assert reports(tmp_path / "runs") == {}
+    assert run(path) == GridResult("grid", 1, {})
+
+
+def test_data_that_changes_during_the_experiment_is_noticed(grid: Grid, toy: Splits, tmp_path: Path) -> None:
+    tasks = tasks_of(grid({"scorer": "attention"}))
+    write_toy(tmp_path / "toy", toy, 40)
+    for task in tasks:
+        outcome = Worker(RunStore(tmp_path / "runs"), None).perform(task)
+        assert outcome.error.startswith("DataError: The data of toy or its encoder changed during the experiment.")
+
+
+def test_a_worker_frees_memory_when_a_gpu_is_full_and_records_no_failure(
+    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: Any) -> Any:
+        raise torch.OutOfMemoryError("full")
+
+    monkeypatch.setattr(fresh.experiments.worker, "measure", full)
+    [task] = tasks_of(grid({"method": "random"}, settings={"epochs": 1}))
+    store = RunStore(tmp_path / "runs")
+    worker = Worker(store, None)
+    outcome = worker.perform(task)
+    assert (outcome.status, outcome.error) == ("crowded", "OutOfMemoryError: full")
+    assert worker.feature_store is None
+    assert "in full" in outcome.where
+    assert store.read_failure(task.key) is None
+
+
+# Reports
+
+
+def test_notes_of_a_support_model_are_in_the_reports_that_rely_on_it(
+    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def note(splits: Splits, config: FreshConfig, context: RunContext) -> SupportModel:
+        context.notes.append("training diverged")
+        return train_support_model(splits, config, context)
+
+    monkeypatch.setattr(fresh.experiments.worker, "train_support_model", note)
     path = grid(*TWO, {"method": "full_text"}, settings={"epochs": 1})
     assert run(path).failures == {}
-    reports = [RunStore(tmp_path / "runs").report(key) or {} for key in run_keys(path)]
-    assert [report["notes"] for report in reports] == [["training diverged"], ["training diverged"], []]
+    notes = [(RunStore(tmp_path / "runs").read_report(key) or {})["notes"] for key in run_keys(path)]
+    assert notes == [["training diverged"], ["training diverged"], []]
 
 
-def test_equal_runs_compare_equal_but_for_their_times(grid: Callable[..., Path], tmp_path: Path) -> None:
+def test_equal_runs_are_equal_except_for_durations(grid: Grid, tmp_path: Path) -> None:
     path = grid({"scorer": "attention"}, {"method": "full_text"}, settings={"epochs": 1})
     for out in ("runs", "again"):
         assert run(path, out).failures == {}
     for key in run_keys(path):
-        one, other = (RunStore(tmp_path / out).report(key) or {} for out in ("runs", "again"))
+        one, other = (RunStore(tmp_path / out).read_report(key) or {} for out in ("runs", "again"))
         times = {"seconds", "shared seconds", "explain seconds", "finished"}
         assert one.pop("times").keys() == other.pop("times").keys() == times
         assert one == other
 
 
-def test_only_what_is_made_of_whole_documents_is_kept_for_other_tasks(
-    grid: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_only_features_of_whole_documents_are_kept_for_other_tasks(grid: Grid, tmp_path: Path) -> None:
     path = grid({"scorer": "attention"}, {"method": "full_text"}, settings={"epochs": 1, "layers": 1})
     support, scores, ours, full = tasks_of(path)
     worker = Worker(RunStore(tmp_path / "runs"), None)
@@ -227,18 +285,199 @@ def test_only_what_is_made_of_whole_documents_is_kept_for_other_tasks(
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
-def test_a_grid_tests_with_the_numbers_it_trains_with(
-    precision: str, grid: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grid_tests_in_the_precision_of_training(precision: str, grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
     plain = Predictor.predict
 
-    def predict(self: Predictor, *given: Any) -> Any:
+    def predict(self: Predictor, *arguments: Any) -> Any:
         seen.append(torch.is_autocast_enabled("cpu"))
-        return plain(self, *given)
+        return plain(self, *arguments)
 
     monkeypatch.setattr(Predictor, "predict", predict)
     rows = ({"scorer": "attention"}, {"scorer": "attention", "reads": "complement"}, {"method": "full_text"})
     assert run(grid(*rows, settings={"precision": precision})).failures == {}
     assert set(seen) == {precision == "bf16"}
     assert len(seen) >= 2 * len(rows)
+
+
+ROWS: dict[str, dict[str, Any]] = {
+    "attention": {"scorer": "attention"},
+    "contiguous": {"scorer": "gradient", "discretizer": "contiguous"},
+    "global": {"scorer": "attention_gradient", "discretizer": "global_top_k"},
+    "many lengths": {"scorer": "attention", "ratio": "0.1:0.5"},
+    "tagger": {"scorer": "attention", "tagger": True, "human": 0.5},
+    "folds": {"scorer": "attention", "folds": 2},
+    "lei": {"method": "lei"},
+    "full_text": {"method": "full_text"},
+    "random": {"method": "random"},
+    "human": {"method": "human"},
+}
+FROM_REPORT: dict[str, Callable[[Row], float | None]] = {
+    "macro-F1": lambda row: row.macro_f1,
+    "macro-F1 low": lambda row: (row.macro_f1_between or (None,))[0],
+    "macro-F1 high": lambda row: (row.macro_f1_between or (None,))[-1],
+    "accuracy": lambda row: row.accuracy,
+    "kept": lambda row: row.kept,
+}
+
+
+def check_same(path: Path, rows: dict[str, dict[str, Any]], settings: dict[str, Any]) -> list[dict[str, float]]:
+    """Check that a grid measures what training with the same settings does, and return the metrics of all rows."""
+    assert run(path).failures == {}
+    found = metrics(RunStore(path.parent / "runs"), run_keys(path))
+    for (name, row), measured in zip(rows.items(), found.values(), strict=True):
+        model = train(str(path.parent / "toy"), audit=False, baseline=False, progress=SILENT, **settings, **row)
+        report = small.reported(model.report)
+        [own] = [line for line in report.rows if line.own]
+        assert {metric: read(own) for metric, read in FROM_REPORT.items()} == {
+            metric: measured[metric] for metric in FROM_REPORT
+        }, name
+        agreement = () if report.figures is None else report.figures.agreement
+        for item in agreement:
+            assert measured[item.name] == item.figure.value, name
+        assert measured["unread"] == pytest.approx(report.unread, abs=1e-12), name
+    return list(found.values())
+
+
+def test_a_grid_measures_what_training_does(grid: Grid, toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+    settings = small.settings(encoders["bert"], epochs=4, seed=3)
+    rows = ({"name": name, **row} for name, row in ROWS.items())
+    path = grid(*rows, settings=settings, corpora={"toy": {"data": "toy"}})
+    write_toy(tmp_path / "toy", toy, 96, 32)
+    measured = check_same(path, ROWS, settings)
+    assert len({row["macro-F1"] for row in measured}) > 3  # models that learned nothing would agree too easily
+
+
+def test_a_grid_measures_what_truncation_leaves_unread(
+    grid: Grid, toy: Splits, encoders: dict[str, Path], tmp_path: Path
+) -> None:
+    def longer(example: Example) -> Example:
+        return Example(Document.from_words(example.document.words * 10, (), example.document.id), example.label)
+
+    rows: dict[str, dict[str, Any]] = {
+        "ours": {"scorer": "attention", "long": "truncate"},
+        "tagger": {"distil": True, "long": "truncate"},
+    }
+    settings = small.settings(encoders["bert"], epochs=1)
+    named = ({"name": name, **row} for name, row in rows.items())
+    path = grid(*named, settings=settings, corpora={"toy": {"data": "toy"}})
+    write_toy(tmp_path / "toy", Splits(*(tuple(map(longer, part[:16])) for part in (toy.train, toy.dev, toy.test))))
+    assert all(row["unread"] > 0.1 for row in check_same(path, rows, settings))
+
+
+# Heartbeats
+
+
+@pytest.fixture
+def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has every step written."""
+    monkeypatch.setattr(fresh.experiments.worker, "HEARTBEAT_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("every_step")
+def test_a_heartbeat_tells_what_is_being_done_and_how_much_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "pulse" / "key"
+    with heartbeat(path) as progress:
+        assert read_heartbeat(path) == ""
+        with progress.task("scores of train", 8) as advance:
+            seen = [read_heartbeat(path)]
+            for steps in (3, 5):
+                advance(steps, "a note")
+                seen.append(read_heartbeat(path))
+        assert seen == ["scores of train 0%", "scores of train 38%", "scores of train 100%"]
+        with progress.task("something", None) as advance:
+            advance(1, "")
+            assert read_heartbeat(path) == "something"
+    assert list(path.parent.iterdir()) == []
+
+
+@given(st.lists(st.integers(0, 9)))
+def test_a_heartbeat_is_not_written_too_often(steps: list[int]) -> None:
+    written: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fresh.experiments.worker, "write_text", lambda _path, text: written.append(text))
+        patch.setattr(time, "monotonic", lambda: 7.0)
+        progress = _Heartbeat(Path())
+        for name in ("network", "scores"):  # each new piece of work is written
+            with progress.task(name, 100) as advance:
+                for n_steps in steps:
+                    advance(n_steps, "")
+    assert written == ["network 0%", "scores 0%"]
+
+
+def test_a_heartbeat_ends_with_its_task_and_one_of_a_killed_worker_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("network 99%")
+
+    def fail() -> None:
+        with heartbeat(path) as progress:
+            assert read_heartbeat(path) == ""
+            with progress.task("network", 2):
+                assert read_heartbeat(path) == "network 0%"
+                raise ValueError("broken")
+
+    with pytest.raises(ValueError, match=r"^broken$"):
+        fail()
+    assert not path.exists()
+
+
+def test_a_disk_that_takes_nothing_is_no_reason_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file where a folder should be")
+    for path in (tmp_path / "gone" / "pulse" / "key", tmp_path / "file" / "key"):
+        with heartbeat(path) as progress, progress.task("network", 2) as advance:
+            advance(2, "")
+    assert not (tmp_path / "gone").exists()
+    assert (tmp_path / "file").is_file()
+
+
+@pytest.mark.usefixtures("every_step")
+def test_workers_write_heartbeats_in_each_of_their_tasks(
+    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, list[str]] = {}
+
+    def note(heart: _Heartbeat, text: str) -> None:
+        name = heart.path.name
+        seen.setdefault(name.partition("-")[0] if "-" in name else "run", []).append(text)
+
+    monkeypatch.setattr(_Heartbeat, "write", note)
+    run(grid({"scorer": "gradient"}))
+    assert seen["support"][-1] == "support model 100%"
+    assert (seen["scores"][0], seen["scores"][-1]) == ("scores of train 0%", "scores of test 100%")
+    assert "predictor 100%" in seen["run"]
+
+
+class Counting:
+    """A progress that counts steps."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def say(self, line: str) -> None: ...
+
+    @contextmanager
+    def task(self, _name: str, _total: int | None) -> Iterator[Advance]:
+        yield lambda steps, _note: self.steps.append(steps)
+
+
+@pytest.mark.parametrize(
+    "name", ["gradient", "integrated_gradients", "attention", "attention_gradient", "occlusion", "lime"]
+)
+def test_scorers_report_documents_as_they_come(name: str, support: SupportModel, toy: Splits) -> None:
+    examples, progress = toy.test[:7], Counting()
+    plain = make_scorer(name, support, {"steps": 2, "samples": 8}).score([example.document for example in examples])
+    found = score_all(make_scorer(name, support, {"steps": 2, "samples": 8}), examples, progress, "scores")
+    assert [item.scores.tolist() for item in found] == [item.scores.tolist() for item in plain]
+    assert sum(progress.steps) == 7
+    assert progress.steps[-1] == 0  # nothing was left to report in the end
+    assert support.on_scored is None
+
+
+def test_a_scorer_that_reports_nothing_counts_in_the_end(toy: Splits) -> None:
+    class Long:
+        def score(self, documents: Sequence[Document]) -> list[Saliency]:
+            return [Saliency(np.array([len(word) for word in item.words], float), "pos", item.id) for item in documents]
+
+    progress = Counting()
+    score_all(Long(), toy.test[:3], progress, "scores")
+    assert progress.steps == [3]

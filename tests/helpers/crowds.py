@@ -1,13 +1,20 @@
-"""Runs for which a card has no room, at first or ever."""
+"""Runs for which a GPU has no room, at first or ever."""
 
+import contextlib
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from experiments import Silent, tasks_of
 from fresh.experiments.grid import RunSpec
 from fresh.experiments.plan import Task
+from fresh.experiments.scheduler import MAX_CROWDED, Scheduler
+from fresh.experiments.store import RunStore
 from fresh.pipeline import RunSettings
+
+FULL_ALONE = "OutOfMemoryError: full (Even when it ran alone.)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,39 @@ class Crowded(RunSpec):
 
 def crowd(task: Task, n_times: int, tries: Path) -> Task:
     """Have a card full for a task."""
-    cell = task.cell
-    same = (cell.row, cell.corpus, cell.settings, cell.reads, cell.documents, cell.data)
-    return replace(task, cell=Crowded(*same, n_times=n_times, tries=tries))
+    spec = task.spec
+    same = (spec.row, spec.corpus, spec.settings, spec.reads, spec.documents, spec.data)
+    return replace(task, spec=Crowded(*same, n_times=n_times, tries=tries))
+
+
+def check_retries(executor: Any, path: Path, out: Path) -> None:
+    """Check that an executor of two workers retries what ran out of memory, in the end alone."""
+    first, second, other = tasks_of(path)
+    once, always = out / "once", out / "always"
+    out.mkdir(exist_ok=True)
+    with contextlib.closing(executor):
+        scheduler = Scheduler(RunStore(out), executor, Silent())
+        failed = scheduler.run([crowd(first, 1, once), crowd(second, 9, always), other])
+    assert failed == {second.key: FULL_ALONE}
+    assert [len(tries.read_text(encoding="utf-8")) for tries in (once, always)] == [2, MAX_CROWDED + 1]
+    is_done = [RunStore(out).read_report(task.key) is not None for task in (first, second, other)]
+    assert is_done == [True, False, True]
+
+
+def check_releases_idle(executor: Any, path: Path) -> None:
+    """Check that an executor ends all idle workers but one, which still works."""
+    tasks = tasks_of(path)
+    with contextlib.closing(executor):
+        for task in tasks[:2]:
+            executor.start(task)
+        workers = list(executor.workers)
+        executor.release_idle()
+        assert executor.workers == workers
+        for _ in workers:
+            assert executor.wait().outcome is not None
+        executor.release_idle()
+        assert executor.workers == workers[:1]
+        executor.start(tasks[2])
+        end = executor.wait()
+        assert end.outcome is not None
+        assert end.outcome.status == "done"

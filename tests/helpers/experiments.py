@@ -11,10 +11,11 @@ from typing import Any
 import small
 from fresh.data.splits import Splits
 from fresh.document import Example
-from fresh.experiments.executor import TaskEnd
+from fresh.experiments.grid import Grid, check_grid
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.plan import Task, _plan
-from fresh.experiments.run import _Done, _run_grid
+from fresh.experiments.plan import Task, plan_all
+from fresh.experiments.run import GridResult, run_grids
+from fresh.experiments.scheduler import TaskEnd
 from fresh.experiments.store import REPORT, RunStore
 from fresh.experiments.worker import Outcome, Worker
 
@@ -71,11 +72,11 @@ def toy_grid(folder: Path, toy: Splits, encoder: Path, *rows: Mapping[str, Any],
     return write_grid(folder / "grid.toml", *rows, settings=settings, corpora=corpora, **parts)
 
 
-def figures(runs: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Read what was measured by runs."""
+def metrics(store: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Read the metrics of runs."""
     found: dict[str, dict[str, float]] = {}
     for key in keys:
-        report = runs.report(key)
+        report = store.read_report(key)
         assert report is not None, f"{key} is not done"
         found[key] = report["figures"]
     return found
@@ -102,22 +103,22 @@ class Silent:
         self.deaths: list[str] = []
         self.crowds: list[tuple[str, bool]] = []
 
-    def expect(self, tasks: Sequence[Task]) -> None:
+    def set_tasks(self, tasks: Sequence[Task]) -> None:
         self.expected = [task.key for task in tasks]
 
-    def started(self, task: Task) -> None:
+    def on_start(self, task: Task) -> None:
         pass
 
-    def put_off(self, task: Task) -> None:
+    def on_busy(self, task: Task) -> None:
         pass
 
-    def crowded(self, task: Task, at_last: bool) -> None:
-        self.crowds.append((task.key, at_last))
+    def on_crowded(self, task: Task, is_last: bool) -> None:
+        self.crowds.append((task.key, is_last))
 
-    def died(self, task: Task) -> None:
+    def on_death(self, task: Task) -> None:
         self.deaths.append(task.key)
 
-    def ended(self, task: Task, outcome: Outcome) -> None:
+    def on_end(self, task: Task, outcome: Outcome) -> None:
         self.ends.append((task.key, outcome.status, outcome.error))
 
 
@@ -131,7 +132,7 @@ class Inline:
         self.tasks: list[Task] = []
         self.n_expected = 0
 
-    def get_ready(self, n_tasks: int) -> None:
+    def prepare(self, n_tasks: int) -> None:
         self.n_expected = n_tasks
 
     def start(self, task: Task) -> None:
@@ -141,21 +142,32 @@ class Inline:
         task = self.tasks.pop()
         return TaskEnd(task, self.worker.perform(task))
 
-    def make_room(self) -> None:
+    def release_idle(self) -> None:
         pass
 
     def close(self) -> None:
         self.tasks.clear()
 
 
-def run(path: Path, out: str = "runs", **how: Any) -> _Done:
+def run(path: Path, out: str = "runs", **how: Any) -> GridResult:
     """Do a grid in this process, in a folder beside its file."""
-    return _run_grid(path, path.parent / out, engine=Inline(path.parent / out), **how)
+    return run_grid(path, path.parent / out, executor=Inline(path.parent / out), **how)
+
+
+def run_grid(path: Path, out: Path, **how: Any) -> GridResult:
+    """Do one grid."""
+    [result] = run_grids([path], out, **how)
+    return result
 
 
 def tasks_of(path: Path) -> list[Task]:
     """Plan a grid whose corpora are files."""
-    return _plan(read_grid(path), None, RunStore(path.parent / "planned"))
+    return plan(read_grid(path), None, RunStore(path.parent / "planned"))
+
+
+def plan(grid: Grid, data_dir: Path | None, store: RunStore) -> list[Task]:
+    """Plan one grid."""
+    return plan_all([check_grid(grid, data_dir)], data_dir, store)[grid.name]
 
 
 def keys(path: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fresh.experiments.results import Result
+from fresh.experiments.results import RunResult
 from fresh.experiments.store import RunStore
 
 
@@ -19,7 +19,7 @@ class Made:
     seed: int = 0
     corpus: str = "sst"
     settings: Mapping[str, Any] = field(default_factory=dict)
-    figures: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
     failure: str | None = None
     key: str = ""
 
@@ -36,8 +36,8 @@ class Made:
 
     @property
     def measured(self) -> dict[str, float]:
-        """All its figures."""
-        return {"macro-F1": self.value, **self.figures} if self.value is not None else {}
+        """All its metrics."""
+        return {"macro-F1": self.value, **self.metrics} if self.value is not None else {}
 
 
 def write(folder: Path, made: Iterable[Made], name: str = "main", figure: Mapping[str, Any] | None = None) -> Path:
@@ -46,17 +46,17 @@ def write(folder: Path, made: Iterable[Made], name: str = "main", figure: Mappin
     runs.write_plan(name, "", [run.about for run in listed], figure or {})
     for run in listed:
         if run.failure is not None:
-            runs.fail(run.folder, run.failure, "")
+            runs.save_failure(run.folder, run.failure, "")
         elif run.value is not None:
             report = {"figures": run.measured, "times": {"seconds": 2.0}, "notes": []}
-            runs.finish(run.folder, report)
+            runs.save_report(run.folder, report)
     return folder
 
 
-def results(made: Iterable[Made]) -> list[Result]:
+def results(made: Iterable[Made]) -> list[RunResult]:
     """Make results without a folder."""
     return [
-        Result(**run.about, figures=run.measured, failure=run.failure, report={"version": 1} if run.measured else {})
+        RunResult(**run.about, metrics=run.measured, failure=run.failure, report={"version": 1} if run.measured else {})
         for run in made
     ]
 
@@ -64,3 +64,9 @@ def results(made: Iterable[Made]) -> list[Result]:
 def seeds(row: str, *values: float | None, **about: Any) -> list[Made]:
     """Make one run for each value, with seeds from 0."""
     return [Made(row, value, seed, **about) for seed, value in enumerate(values)]
+
+
+def encoder_runs(encoder: str, row: str, *values: float, **settings: Any) -> list[Made]:
+    """Make runs with an encoder, each with a folder of its own."""
+    about = {"encoder": encoder, **settings}
+    return [Made(row, value, n, settings=about, key=f"{row} {about} {n}") for n, value in enumerate(values)]

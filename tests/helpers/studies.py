@@ -105,7 +105,7 @@ def enroll(store: Store, name: str) -> int:
     """Add somebody by the name that they have on a crowd platform, or find them."""
     with store.write_session() as session:
         lock_study(session)
-        # They have no code, so that none is hashed, which takes a twentieth of a second.
+        # They have no code, so that none is hashed, which takes long by design.
         return get_or_add_annotator(session, name, lambda: ("00", "00")).id
 
 

@@ -20,7 +20,7 @@ import small
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
-from fresh.experiments.grid import deciding, lasting
+from fresh.experiments.grid import key_settings, result_settings
 from fresh.pipeline import resolve_settings
 from fresh.pipeline import train as train_model
 from fresh.progress import SILENT, Advance
@@ -342,10 +342,10 @@ def test_a_training_goes_through_its_schedule_and_resumes_in_it(
 def test_runs_without_a_schedule_keep_the_keys_that_they_had(splits: Splits, encoders: dict[str, Path]) -> None:
     given = {**small.run_settings(encoders["bert"]), "attention_dropout": "encoder"}
     run = resolve_settings("texts.jsonl", None, None, given)
-    assert lasting(run)["train.schedule"] == "constant"
-    assert deciding(run).keys() == lasting(run).keys() - {"train.schedule", "train.attention_dropout"}
+    assert result_settings(run)["train.schedule"] == "constant"
+    assert key_settings(run).keys() == result_settings(run).keys() - {"train.schedule", "train.attention_dropout"}
     assert (
-        deciding(resolve_settings("texts.jsonl", None, None, {**given, "schedule": "linear"}))["train.schedule"]
+        key_settings(resolve_settings("texts.jsonl", None, None, {**given, "schedule": "linear"}))["train.schedule"]
         == "linear"
     )
     identity = fresh.pipeline.run_identity(run, splits, None)  # that of an unfinished run

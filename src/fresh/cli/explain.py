@@ -178,11 +178,11 @@ def _explain_on_cluster(args: argparse.Namespace) -> int:
     from fresh._io import atomic_write
     from fresh.data.examples import count_rows
     from fresh.data.splits import BadRows
-    from fresh.experiments.ray_explain import Asked, explain_on_cluster
+    from fresh.experiments.ray_explain import ExplainRequest, explain_on_cluster
     from fresh.progress import Terminal
 
     config, bad = options.data_config(args), BadRows()
-    request = Asked(args.input, config, args.ratio, args.scores, args.device)
+    request = ExplainRequest(args.input, config, args.ratio, args.scores, args.device)
     lines = explain_on_cluster(args.model, request, bad, args.address, args.workers)
     try:
         with (

@@ -62,9 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw the figure, and say what is missing."""
-    from fresh.experiments.curves import drawing
-    from fresh.experiments.figure_config import read_figure
-    from fresh.experiments.plot import plot
+    from fresh.experiments.figures import figure_data, read_figure_config
+    from fresh.experiments.plot import plot_figure
     from fresh.experiments.results import read_results
     from fresh.experiments.store import RunStore
     from fresh.reporting.figure_style import check_figure_paths
@@ -78,11 +77,11 @@ def run(args: argparse.Namespace) -> int:
         options["where"] = parse_assignments(args.where)
     if args.name:
         options["names"] = dict(map(_parse_name, args.name))
-    experiments = [args.experiment] if args.experiment is not None else runs.plans()
-    planned = runs.plan(experiments[0])["figure"] if len(experiments) == 1 else {}
-    drawn = drawing(read_results(runs, args.experiment), read_figure(planned, options))
+    experiments = [args.experiment] if args.experiment is not None else runs.experiments()
+    planned = runs.read_plan(experiments[0])["figure"] if len(experiments) == 1 else {}
+    drawn = figure_data(read_results(runs, args.experiment), read_figure_config(planned, options))
     _check_names(options.get("names", ()), drawn.all_names)
-    plot(drawn, args.output)
+    plot_figure(drawn, args.output)
     print(f"Drawn: {', '.join(map(str, args.output))}")
     for remark in drawn.remarks:
         print(remark)

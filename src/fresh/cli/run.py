@@ -3,13 +3,17 @@
 import argparse
 import contextlib
 import sys
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fresh.cli.options import INTERRUPTED, add_data_dir, add_engine, check_engine
+from fresh.config import parse_assignments
+from fresh.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fresh.experiments.executor import Executor
+    from fresh.experiments.scheduler import Executor
 
 SUMMARY = "Train and test a whole grid of models from one file"
 ABOUT = """\
@@ -82,20 +86,18 @@ def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do all runs, and list those that failed."""
     check_engine(args)
-    from fresh.experiments.overrides import parse_lists
-
-    overrides = parse_lists(args.overrides)  # before torch is loaded, which takes seconds
+    overrides = parse_overrides(args.overrides)  # before torch is loaded, which takes seconds
     from fresh.experiments.run import run_grids
-    from fresh.experiments.store import check_place
+    from fresh.experiments.store import check_folder
 
-    check_place(args.out)
+    check_folder(args.out)
     # Other nodes run in other folders.
     grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]
     data_dir = None if args.data_dir is None else Path(args.data_dir)
     options = {"data_dir": data_dir, "retry": args.retry, "documents": args.documents, "overrides": overrides}
     try:
         with contextlib.closing(_make_executor(args, data_dir)) as executor:
-            experiments = run_grids(grids, args.out, engine=executor, **options)
+            experiments = run_grids(grids, args.out, executor=executor, **options)
     except KeyboardInterrupt:
         print("\nInterrupted. To do the remaining runs, repeat the same command.", file=sys.stderr)
         return INTERRUPTED
@@ -126,3 +128,26 @@ def _make_executor(args: argparse.Namespace, data_dir: Path | None) -> "Executor
     from fresh.experiments.local import LocalExecutor
 
     return LocalExecutor(args.out, data_dir, args.workers)
+
+
+def parse_overrides(assignments: Sequence[str]) -> dict[str, Any]:
+    """Parse settings of the form key=value, or key=one,two for several values.
+
+    Values that contain commas are written as a TOML list.
+    """
+    overrides: dict[str, Any] = {}
+    for assignment in assignments:
+        [(name, text)] = parse_assignments([assignment]).items()
+        if name in overrides:
+            raise ConfigError(f"{name} is given twice. List all of its values together: {name}=one,two.")
+        if text.startswith("["):
+            try:
+                overrides[name] = tomllib.loads(f"values = {text}")["values"]
+            except tomllib.TOMLDecodeError as error:
+                raise ConfigError(f"{name}={text} is not a TOML list such as ['a', 'b']: {error}.") from error
+            continue
+        values = [value.strip() for value in text.split(",")]
+        if len(values) > 1 and "" in values:
+            raise ConfigError(f"{name}={text} has a comma without a value. Write {name}=one,two.")
+        overrides[name] = values if len(values) > 1 else text
+    return overrides

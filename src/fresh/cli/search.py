@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search for good settings, and say how to use them."""
-    from fresh.experiments.search import BEST, search
+    from fresh.experiments.search import BEST_FILE, search
 
     keywords = {"out": args.out, "data_dir": args.data_dir, "config": args.config, "trials": args.trials}
     try:
@@ -49,5 +49,5 @@ def run(args: argparse.Namespace) -> int:
         print("\nInterrupted. To run the remaining trials, repeat the same command.", file=sys.stderr)
         return options.INTERRUPTED
     shown = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
-    print(f"Best: {shown}. To train with it: fresh train ... --config {Path(args.out) / BEST}")
+    print(f"Best: {shown}. To train with it: fresh train ... --config {Path(args.out) / BEST_FILE}")
     return 0

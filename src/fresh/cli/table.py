@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fresh.cli.options import add_overwrite, check_output
 
 if TYPE_CHECKING:
-    from fresh.experiments.results import Result
+    from fresh.experiments.results import RunResult
     from fresh.reporting.tables import Table
 
 SUMMARY = "Make a table of the runs of an experiment"
@@ -66,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.manifest or "-", str(args.runs), args.overwrite)
     table = _make_table(args)
     if args.manifest:
-        from fresh.experiments.manifest import manifest
+        from fresh.experiments.manifest import make_manifest
 
-        content = json.dumps(manifest(_select_results(args)), indent=1, ensure_ascii=False)
+        content = json.dumps(make_manifest(_select_results(args)), indent=1, ensure_ascii=False)
         write_text(Path(args.manifest), content + "\n")
     if args.output == "-" and args.format is None and sys.stdout.isatty():
         print_table(table)
@@ -77,12 +77,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _select_results(args: argparse.Namespace) -> "list[Result]":
+def _select_results(args: argparse.Namespace) -> "list[RunResult]":
     from fresh.config import parse_assignments
-    from fresh.experiments.results import read_results, where
+    from fresh.experiments.results import read_results, select
     from fresh.experiments.store import RunStore
 
-    results = where(read_results(RunStore(args.runs), args.experiment), parse_assignments(args.where))
+    results = select(read_results(RunStore(args.runs), args.experiment), parse_assignments(args.where))
     if not results:
         raise ValueError(f"No run matches: {'; '.join(args.where)}. Change --where.")
     return results
@@ -90,19 +90,19 @@ def _select_results(args: argparse.Namespace) -> "list[Result]":
 
 def _make_table(args: argparse.Namespace) -> "Table":
     from fresh.experiments.results import read_results
-    from fresh.experiments.significance import read_question, welch_table
+    from fresh.experiments.significance import parse_contrast, welch_table
     from fresh.experiments.store import RunStore
-    from fresh.experiments.tables import pivot, relative
+    from fresh.experiments.tables import divide_by_row, pivot
 
     everything, results = read_results(RunStore(args.runs), args.experiment), _select_results(args)
     figures, marked = _split_names(args.figure), args.format != "csv"
     if args.test:
         if args.relative or len(figures) > 1:
             raise ValueError("--test compares one figure: leave --relative out, and name one --figure.")
-        return welch_table(results, [read_question(results, text) for text in args.test], figures[0]).sheet(marked)
+        return welch_table(results, [parse_contrast(results, text) for text in args.test], figures[0]).to_table(marked)
     rows = None if args.rows is None else _split_names(args.rows)
     table = pivot(results, figures, rows, _split_names(args.columns))
-    return (relative(table, everything, args.relative) if args.relative else table).sheet(marked)
+    return (divide_by_row(table, everything, args.relative) if args.relative else table).to_table(marked)
 
 
 def _split_names(text: str) -> list[str]:

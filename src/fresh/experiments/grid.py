@@ -1,8 +1,10 @@
-"""A grid: the trainings that make up an experiment, and what tells each from all others."""
+"""A grid: the runs that make up an experiment, their keys, and their labels."""
 
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -10,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 from fresh.config import flatten
 from fresh.data.corpora import find_corpus
 from fresh.errors import ConfigError, DataError
-from fresh.experiments.refusal import Place
 from fresh.methods.config import FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.rationales import trains_support
 from fresh.nn.encoder import identify_encoder
@@ -18,23 +19,41 @@ from fresh.pipeline import RunSettings, resolve_settings
 from fresh.training.config import FREE, LATER
 
 Reads = Literal["rationale", "complement"]
-"""What the predictor of a run reads: what was kept, or what was dropped."""
+"""Input of the predictor of a run: the selected words, or all the others."""
+N_SINGLE = 5
+"""Invalid runs that are listed one by one; more are grouped by rows, corpora and seeds."""
+TRIAL = re.compile(r"(.*), trial (\d+)")
+WHERE_SETTINGS_BELONG = (
+    "Settings belong in a row, in [corpora.NAME], in [grid] or in [settings] of the grid file, or in `overrides`."
+)
+"""A hint for errors of library functions, which know nothing of grid files."""
+
+
+class RunLabel(NamedTuple):
+    """Position of a run in a table."""
+
+    corpus: str
+    row: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.corpus}, {self.row}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """One training of a grid."""
+    """One run of a grid."""
 
     row: str
-    """Name of the row of the table it belongs to."""
+    """Name of its row in the table."""
     corpus: str
     settings: Mapping[str, Any]
-    """What the grid says, each by its name, with method and seed."""
+    """Settings that the grid gives, by name, with method and seed."""
     reads: Reads = "rationale"
     documents: int | None = None
-    """How many documents of each split are used, at most."""
+    """Maximum number of documents of each split."""
     data: tuple[str, ...] = ()
-    """Files of a corpus of one's own; none for one of the paper's."""
+    """Files of a custom corpus; empty for a corpus of the paper."""
 
     @property
     def method(self) -> str:
@@ -43,11 +62,11 @@ class RunSpec:
 
     @property
     def seed(self) -> int:
-        """The seed of the training."""
+        """The seed."""
         return int(self.settings.get("seed", 0))
 
     def source(self, data_dir: Path | None) -> tuple[Any, Path | None]:
-        """Say what is read, and from which folder."""
+        """Return what is read, and from which folder."""
         if self.data:
             return self.data[0] if len(self.data) == 1 else list(self.data), None
         if data_dir is None:
@@ -56,105 +75,196 @@ class RunSpec:
         return self.corpus, data_dir
 
     def resolve(self, data_dir: Path | None) -> RunSettings:
-        """Put all settings together: those of the grid, of the corpus, and the defaults."""
+        """Combine the settings of the grid, those of the corpus, and the defaults."""
         return resolve_settings(*self.source(data_dir), None, {"audit": False, "baseline": False, **self.settings})
 
     def key(self, run: RunSettings, digest: str) -> str:
-        """Make the name of the run's folder from all that decides on what comes out.
+        """Compute the name of the run's folder from everything that affects the result.
 
         :param digest: Digest of the corpus.
         """
         about = {"corpus": self.corpus, "data": digest, "documents": self.documents, "reads": self.reads}
-        return short_hash({**about, "method": self.method, "settings": deciding(run)})
+        return short_hash({**about, "method": self.method, "settings": key_settings(run)})
 
-    def told(self, run: RunSettings) -> dict[str, Any]:
-        """Write down the settings that the grid gives, as they were understood, and those that every table needs."""
-        understood = {name.rpartition(".")[2]: value for name, value in flatten(asdict(run.method))}
-        given = {name: understood.get(name, value) for name, value in self.settings.items()}
-        return {"method": self.method, "ratio": understood.get("ratio"), "reads": self.reads, **given}
+    def table_settings(self, run: RunSettings) -> dict[str, Any]:
+        """Return the settings that the grid gives, converted to their types, and those that every table needs."""
+        converted = {name.rpartition(".")[2]: value for name, value in flatten(asdict(run.method))}
+        own = {name: converted.get(name, value) for name, value in self.settings.items()}
+        return {"method": self.method, "ratio": converted.get("ratio"), "reads": self.reads, **own}
 
     @property
-    def place(self) -> Place:
-        """Where it stands in the table."""
-        return Place(self.corpus, self.row, self.seed)
+    def label(self) -> RunLabel:
+        """Position in the table."""
+        return RunLabel(self.corpus, self.row, self.seed)
 
     def __str__(self) -> str:
-        return str(self.place)
+        return str(self.label)
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """An experiment: its name, what it is about, and its trainings."""
+    """An experiment: its name, a description, and its runs."""
 
     name: str
     about: str
-    cells: tuple[RunSpec, ...]
+    specs: tuple[RunSpec, ...]
     figure: Mapping[str, Any] = field(default_factory=dict)
-    """What `fresh plot` draws of it if nothing else is said."""
+    """What `fresh plot` draws by default."""
 
 
-class Checked(NamedTuple):
-    """A grid, its runs that can be as far as is known, and what is wrong with which others."""
+class CheckedGrid(NamedTuple):
+    """A grid, its valid runs with all their settings, and what is wrong with which others."""
 
     grid: Grid
-    pairs: list[tuple[RunSpec, RunSettings]]
-    wrong: dict[str, list[Place]]
+    runs: list[tuple[RunSpec, RunSettings]]
+    errors: dict[str, list[RunLabel]]
 
 
-def lasting(run: RunSettings) -> dict[str, Any]:
-    """List the settings of a run that decide on what comes out."""
+def check_grid(grid: Grid, data_dir: Path | None) -> CheckedGrid:
+    """Resolve the settings of all runs, and collect what is wrong with any of them."""
+    checked = CheckedGrid(grid, [], {})
+    for spec in grid.specs:
+        try:
+            run = spec.resolve(data_dir)
+            plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.has_tagger
+            if spec.reads == "complement" and not plain:
+                raise ConfigError("reads = 'complement' needs method fresh with a scorer, without a tagger or folds.")
+            checked.runs.append((spec, run))
+        except (ConfigError, DataError) as error:
+            checked.errors.setdefault(str(error), []).append(spec.label)
+    return checked
+
+
+def result_settings(run: RunSettings) -> dict[str, Any]:
+    """List the settings of a run that affect its result."""
     return {name: value for name, value in flatten(asdict(run.method)) if name.rpartition(".")[2] not in FREE}
 
 
-def free(run: RunSettings) -> dict[str, Any]:
-    """List the settings of a run that do not."""
+def speed_settings(run: RunSettings) -> dict[str, Any]:
+    """List the settings of a run that affect only its speed."""
     settings = {name.rpartition(".")[2]: value for name, value in flatten(asdict(run.method))}
     return {name: settings[name] for name in FREE}
 
 
-def deciding(run: RunSettings) -> dict[str, Any]:
-    """List the same for a run's key: with what an encoder is in the place of where it is, and what came later."""
-    told = {name: value for name, value in lasting(run).items() if (name, value) not in LATER.items()}
-    return {**told, "network.encoder": identify_encoder(run.method.network.encoder)}
+def key_settings(run: RunSettings) -> dict[str, Any]:
+    """List the settings that make up a run's key."""
+    # A setting that was added later is left out at the value that stands for how things were before it, so that keys
+    # of older reports stay valid; an encoder stands there by its content, so that a copy elsewhere is the same run.
+    settings = {name: value for name, value in result_settings(run).items() if (name, value) not in LATER.items()}
+    return {**settings, "network.encoder": identify_encoder(run.method.network.encoder)}
 
 
-def short_hash(about: Any) -> str:
-    """Digest plain values."""
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def checked(grid: Grid, data_dir: Path | None) -> Checked:
-    """Put together the settings of all cells, and say what is wrong with any of them."""
-    found = Checked(grid, [], {})
-    for cell in grid.cells:
-        try:
-            run = cell.resolve(data_dir)
-            _refuse_reads(cell, run)
-            found.pairs.append((cell, run))
-        except (ConfigError, DataError) as error:
-            found.wrong.setdefault(str(error), []).append(cell.place)
-    return found
-
-
-def _refuse_reads(cell: RunSpec, run: RunSettings) -> None:
-    """Refuse to read what was dropped where nothing is, or where it is not known beforehand."""
-    plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.has_tagger
-    if cell.reads == "complement" and not plain:
-        raise ConfigError("reads = 'complement' is for the method fresh with a scorer, without a tagger or folds.")
+def short_hash(value: Any) -> str:
+    """Compute a short digest of plain values."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def shares_scores(run: RunSettings) -> bool:
-    """Say whether a run cuts scores that others may cut too."""
+    """Return whether a run uses scores that other runs may use too."""
     config = run.method
     return isinstance(config, FreshConfig) and config.folds == 1 and trains_support(config, None)
 
 
 def shares_support(run: RunSettings) -> bool:
-    """Say whether a run asks a support model, or is one: a network of whole documents that others may ask too."""
+    """Return whether a run uses, or is, a support model: a network of whole documents that other runs may use too."""
     return isinstance(run.method, FullTextConfig) or shares_scores(run)
 
 
 def shares_gate(run: RunSettings) -> bool:
-    """Say whether a run cuts a gate that others may cut too: one whose training does not end by how it is cut."""
+    """Return whether a run uses a gate that other runs may use too: its training must not depend on the cut."""
     config = run.method
     return isinstance(config, GateConfig) and config.train.patience >= config.train.epochs - 1
+
+
+def describe_settings(settings: Mapping[str, Any]) -> list[str]:
+    """Describe settings in a few words each; a value that speaks for itself needs no name."""
+
+    def speaks_for_itself(value: Any) -> bool:
+        return isinstance(value, str) and value[:1].isalpha() and value not in ("true", "false")
+
+    return [value if speaks_for_itself(value) else f"{name} {value}" for name, value in settings.items()]
+
+
+def distinguish(many: Sequence[Mapping[str, Any]], own_names: Sequence[Collection[str]]) -> list[str]:
+    """Describe what tells each of several collections of settings from the others, with as few settings as possible.
+
+    Where one of these few is only a default, all differing settings that were given are listed instead.
+
+    :param many: Settings by path.
+    :param own_names: Names of the settings that were given, for each collection.
+    """
+    paths = dict.fromkeys(itertools.chain.from_iterable(many))
+    differing = [path for path in paths if _n_distinct(many, [path]) > 1]
+    few = list(differing)
+    for path in reversed(differing):
+        fewer = [other for other in few if other != path]
+        if _n_distinct(many, fewer) == _n_distinct(many, differing):
+            few = fewer
+    labels: list[str] = []
+    for settings, own in zip(many, own_names, strict=True):
+        given = [path for path in differing if path.rpartition(".")[2] in own]
+        chosen = few if set(few) <= set(given) else given
+        shown = {path.rpartition(".")[2]: settings[path] for path in chosen if settings.get(path) not in (None, "")}
+        labels.append(", ".join(describe_settings(shown)))
+    return labels
+
+
+def _n_distinct(many: Sequence[Mapping[str, Any]], paths: Sequence[str]) -> int:
+    return len({tuple(repr(settings.get(path)) for path in paths) for settings in many})
+
+
+def invalid_runs(errors: Mapping[str, Sequence[RunLabel]], owner: str = "the grid") -> str:
+    """List all invalid runs by what is wrong with them.
+
+    :param errors: What is wrong, and with which runs.
+    """
+    lines = [line for reason, labels in errors.items() for line in (reason, *_list_runs(labels))]
+    n_runs = len({label for labels in errors.values() for label in labels})
+    return "\n".join([f"{_count_runs(n_runs)} of {owner} cannot be done, so none was started:", *lines])
+
+
+def _list_runs(labels: Sequence[RunLabel]) -> Iterator[str]:
+    """List runs one by one or, if there are many, by rows below what these are tried on."""
+    unique = list(dict.fromkeys(labels))
+    if len(unique) <= N_SINGLE:
+        yield from (f"  {label}" for label in unique)
+        return
+    seeds: dict[str, dict[str, list[int]]] = {}
+    for label in unique:
+        seeds.setdefault(label.row, {}).setdefault(label.corpus, []).append(label.seed)
+    rows_by_scope: dict[str, list[str]] = {}
+    for row, by_corpus in seeds.items():
+        rows_by_scope.setdefault(_describe_scope(by_corpus), []).append(row)
+    for scope, rows in rows_by_scope.items():
+        yield f"  {_count_runs(sum(len(own) for row in rows for own in seeds[row].values()))}, on {scope}:"
+        trials: dict[str, list[int]] = {}
+        for row in rows:
+            match = TRIAL.fullmatch(row)
+            numbers = trials.setdefault(match[1] if match else row, [])
+            numbers += [int(match[2])] if match else []
+        for row, numbers in trials.items():
+            yield f"    {row}, {_ranges('trial', numbers)}" if numbers else f"    {row}"
+
+
+def _describe_scope(seeds: Mapping[str, Sequence[int]]) -> str:
+    """Describe on which corpora a row is tried with which seeds; corpora with the same seeds are named together."""
+    corpora: dict[tuple[int, ...], list[str]] = {}
+    for corpus, own in seeds.items():
+        corpora.setdefault(tuple(sorted(own)), []).append(corpus)
+    return ", ".join(f"{', '.join(names)} ({_ranges('seed', own)})" for own, names in corpora.items())
+
+
+def _ranges(what: str, numbers: Sequence[int]) -> str:
+    """Format numbers; three or more consecutive ones by the first and the last."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    shown = [f"{part[0]} to {part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts]
+    return f"{what}{'s' * (len(numbers) > 1)} {', '.join(shown)}"
+
+
+def _count_runs(n_runs: int) -> str:
+    return "1 run" if n_runs == 1 else f"{n_runs} runs"

@@ -1,9 +1,9 @@
-"""How far a grid has come, live in a terminal: what is done, what is being done, the time left, the table so far."""
+"""The progress of a grid, live in a terminal: what is done and in progress, the time left, the table so far."""
 
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -12,77 +12,76 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fresh.experiments.heartbeat import drop_pulse, read_pulse
 from fresh.experiments.plan import Task
-from fresh.experiments.results import MAIN, Result, grouped, read_results, values_of
+from fresh.experiments.results import MAIN_METRIC, RunResult, group_by, metric_values, read_results
 from fresh.experiments.store import RunStore
-from fresh.experiments.worker import Outcome
+from fresh.experiments.worker import Outcome, read_heartbeat, remove_heartbeat
 from fresh.metrics.bootstrap import short
 
 N_FAILURES = 5
-"""Failures that are shown; all are told in the end."""
-LATE = 1.0
-"""Times the usual length of tasks by which one may be late until nothing is said of the time left."""
-MOST_CUT = 3
-"""Rows of the table that are there however small a terminal is; what does not fit is cut off at its end."""
-QUIET = 60.0
-"""Seconds without a line, where there is no terminal, until one says what is being done."""
+"""Failures that are shown; all are listed in the end."""
+MAX_LATENESS = 1.0
+"""Times the usual duration of a task by which one may be late until no time left is shown."""
+MIN_ROWS = 3
+"""Rows of the table that are shown however small the terminal is."""
+QUIET_SECONDS = 60.0
+"""Without a terminal, seconds without a line until the tasks in progress are listed."""
 
 
 @dataclass(slots=True)
-class _Pace:
-    """How long tasks take, and so how long the rest will."""
+class _TimeEstimate:
+    """Estimates the time left from the durations of similar tasks."""
 
     n_workers: int
     seconds: dict[tuple[str, str, str], tuple[float, ...]] = field(default_factory=dict)
 
-    def note(self, task: Task, seconds: float) -> None:
-        """Learn from a task that is done, unless others had done it."""
+    def add(self, task: Task, seconds: float) -> None:
+        """Learn from a task that is done, unless another process did it."""
         if seconds:
-            kind = _kind_of(task)
-            # Made anew each time: somebody who draws may be reading the old ones.
+            kind = _similar(task)
+            # Replaced by one assignment: the thread that draws may be reading the old durations.
             self.seconds = {**self.seconds, kind: (*self.seconds.get(kind, ()), seconds)}
 
-    def left(self, tasks: Sequence[Task], spent: Mapping[str, float] | None = None) -> float | None:
-        """Guess how many seconds some tasks will take; None as long as nothing is done, or a guess proves wrong.
+    def remaining(self, tasks: Sequence[Task], elapsed: Mapping[str, float] | None = None) -> float | None:
+        """Estimate the seconds that tasks will take; None before any task is done, or if an estimate proves wrong.
 
-        :param spent: Seconds since those were begun that are being done, by their keys.
+        :param elapsed: Seconds since tasks in progress were started, by key.
         """
-        found = self.seconds
-        known = [value for values in found.values() for value in values]
+        durations = self.seconds
+        known = [value for values in durations.values() for value in values]
         if not known:
             return None
         usual = sum(known) / len(known)
-        means = {kind: sum(values) / len(values) for kind, values in found.items()}
-        each = [means.get(_kind_of(task), usual) - (spent or {}).get(task.key, 0.0) for task in tasks]
-        if any(rest < -LATE * usual for rest in each):
+        means = {kind: sum(values) / len(values) for kind, values in durations.items()}
+        each = [means.get(_similar(task), usual) - (elapsed or {}).get(task.key, 0.0) for task in tasks]
+        if any(rest < -MAX_LATENESS * usual for rest in each):
             return None
         each = [max(0.0, rest) for rest in each]
         return max(sum(each) / self.n_workers, max(each, default=0.0))
 
 
-def _kind_of(task: Task) -> tuple[str, str, str]:
-    """Say which tasks take about as long."""
-    return task.cell.corpus, task.kind, task.cell.method
+def _similar(task: Task) -> tuple[str, str, str]:
+    """Return what tasks have in common that take about as long."""
+    return task.spec.corpus, task.kind, task.spec.method
 
 
-class _Begun(NamedTuple):
-    """A task that is being done, and since when."""
+class _RunningTask(NamedTuple):
+    """A task in progress."""
 
     task: Task
-    at: float
-    """By the clock that only goes forwards."""
+    started: float
+    """By the monotonic clock."""
     since: float
-    """By the clock that files have."""
+    """By the clock of files."""
 
     @property
-    def spent(self) -> float:
-        """For how many seconds it has been done."""
-        return time.monotonic() - self.at
+    def elapsed(self) -> float:
+        """Seconds since it was started."""
+        return time.monotonic() - self.started
 
 
-class _Patient(Console):
-    """A console that is silent when nobody listens any more; others end the program then."""
+class _Console(Console):
+    """A console that falls silent when its pipe is closed; rich's own would exit."""
 
     def on_broken_pipe(self) -> None:
         """Write no more."""
@@ -90,152 +89,151 @@ class _Patient(Console):
 
 
 class LiveView:
-    """Shows grids while they are done: a table that fills up, or a line for each run where there is no terminal."""
+    """Shows grids in progress: a table that fills up or, without a terminal, a line for each task."""
 
-    def __init__(self, runs: RunStore, experiments: Sequence[str], n_tasks: int, n_workers: int) -> None:
-        self.console: Console = _Patient(stderr=True)
-        self.runs, self.experiments = runs, experiments
+    def __init__(self, store: RunStore, experiments: Sequence[str], n_tasks: int, n_workers: int) -> None:
+        self.console: Console = _Console(stderr=True)
+        self.store, self.experiments = store, experiments
         self.left: dict[str, Task] = {}
-        self.n_tasks, self.pace = n_tasks, _Pace(n_workers)
-        self.begun: dict[str, _Begun] = {}
+        self.n_tasks, self.estimate = n_tasks, _TimeEstimate(n_workers)
+        self.running: dict[str, _RunningTask] = {}
         self.elsewhere: dict[str, Task] = {}
         self.failures: list[str] = []
-        self.results = {result.key: result for name in experiments for result in read_results(runs, name)}
-        self.live = Live(console=self.console, refresh_per_second=2, get_renderable=self.render)
-        self.said, self.over = time.monotonic(), threading.Event()
-        self.reminder = threading.Thread(target=self.remind, daemon=True)
+        self.results = {result.key: result for name in experiments for result in read_results(store, name)}
+        self._live = Live(console=self.console, refresh_per_second=2, get_renderable=self.render)
+        self._last_line, self._closed = time.monotonic(), threading.Event()
+        self.reminder = threading.Thread(target=self._remind, daemon=True)
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
-            self.live.start()
+            self._live.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self.console.is_terminal:
-            self.live.stop()
-        for key in self.begun:  # broken off
-            drop_pulse(self.runs.pulse(key))
-        self.over.set()
+            self._live.stop()
+        for key in self.running:  # interrupted
+            remove_heartbeat(self.store.heartbeat_file(key))
+        self._closed.set()
         if self.reminder.is_alive():
             self.reminder.join()
 
-    def expect(self, tasks: Sequence[Task]) -> None:
-        """Take note of the tasks that are to be done; all others are done, or failed before."""
+    def set_tasks(self, tasks: Sequence[Task]) -> None:
+        """Set the tasks to do; all others are done, or failed before."""
         self.left = {task.key: task for task in tasks}
         if tasks and not self.console.is_terminal:
-            n_runs, n_at_once = sum(task.kind == "run" for task in tasks), min(len(tasks), self.pace.n_workers)
-            told = f"{n_runs} of {len(self.results)} runs to do ({len(tasks)} of {self.n_tasks} tasks)"
-            self.say(f"{', '.join(self.experiments)}: {told}, {n_at_once} at a time.")
+            n_runs, n_at_once = sum(task.kind == "run" for task in tasks), min(len(tasks), self.estimate.n_workers)
+            counts = f"{n_runs} of {len(self.results)} runs to do ({len(tasks)} of {self.n_tasks} tasks)"
+            self.say(f"{', '.join(self.experiments)}: {counts}, {n_at_once} at a time.")
             self.reminder.start()
 
-    def started(self, task: Task) -> None:
-        """Take note that a worker has begun a task."""
-        self.begun[task.key] = _Begun(task, time.monotonic(), time.time())
+    def on_start(self, task: Task) -> None:
+        """Show a task as in progress."""
+        self.running[task.key] = _RunningTask(task, time.monotonic(), time.time())
 
-    def put_off(self, task: Task) -> None:
-        """Take note that a task waits again, since somebody else is at it."""
-        self.begun.pop(task.key, None)
+    def on_busy(self, task: Task) -> None:
+        """Show a task as in progress in another process."""
+        self.running.pop(task.key, None)
         self.elsewhere[task.key] = task
 
-    def crowded(self, task: Task, at_last: bool) -> None:
-        """Take note that a task waits again, since it found no room on a card, and say so."""
-        self.begun.pop(task.key, None)
-        self.say(f"The card was full while at {task}. It is tried again{' in the end, alone' if at_last else ''}.")
+    def on_crowded(self, task: Task, is_last: bool) -> None:
+        """Report that a GPU was full."""
+        self.running.pop(task.key, None)
+        self.say(f"The GPU was full during {task}. It will be tried again{', alone, in the end' if is_last else ''}.")
 
-    def died(self, task: Task) -> None:
-        """Take note that a task waits again, since its worker died, and say so; in a terminal, above the table."""
-        self.begun.pop(task.key, None)
-        drop_pulse(self.runs.pulse(task.key))
-        self.say(f"A worker died while at {task}. It is tried again.")
+    def on_death(self, task: Task) -> None:
+        """Report that a worker died."""
+        self.running.pop(task.key, None)
+        remove_heartbeat(self.store.heartbeat_file(task.key))
+        self.say(f"A worker died during {task}. It will be tried again.")
 
-    def ended(self, task: Task, outcome: Outcome) -> None:
-        """Take note that a task is done, or failed."""
-        self.begun.pop(task.key, None)
+    def on_end(self, task: Task, outcome: Outcome) -> None:
+        """Show the result of a task."""
+        self.running.pop(task.key, None)
         self.left.pop(task.key, None)
         self.elsewhere.pop(task.key, None)
         if outcome.status == "failed":
             self.failures.append(f"{task}: {outcome.error}")
-            told = f"failed: {outcome.error}"
+            result = f"failed: {outcome.error}"
         else:
-            self.pace.note(task, outcome.seconds)
-            told = self.reread(task)
+            self.estimate.add(task, outcome.seconds)
+            result = self._read_result(task)
         if not self.console.is_terminal:
-            self.say(f"{self.counted()} {task}: {told}")
+            self.say(f"[{self._counts()}] {task}: {result}")
 
-    def say(self, told: str) -> None:
-        """Write a line that stays."""
-        self.said = time.monotonic()
-        self.console.print(told, highlight=False, markup=False, soft_wrap=True)
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        self._last_line = time.monotonic()
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def remind(self) -> None:
-        """Say now and then what is being done, if nothing else is said, until it is over."""
-        while not self.over.wait(max(0.0, self.said + QUIET - time.monotonic())):
-            if time.monotonic() - self.said >= QUIET:
-                self.say("\n".join([self.standing(), *self.at_work()]))
+    def _remind(self) -> None:
+        """List the tasks in progress whenever nothing else was printed for a while."""
+        while not self._closed.wait(max(0.0, self._last_line + QUIET_SECONDS - time.monotonic())):
+            if time.monotonic() - self._last_line >= QUIET_SECONDS:
+                self.say("\n".join([self._status(), *self.in_progress()]))
 
-    def reread(self, task: Task) -> str:
-        """Look up what came out of a run, and say it."""
+    def _read_result(self, task: Task) -> str:
         if task.kind != "run":
             return "done"
-        report = self.runs.report(task.key) or {"figures": {}}
-        old = self.results[task.key]
-        self.results[task.key] = Result(old.key, old.row, old.corpus, old.seed, old.settings, report["figures"])
-        return f"{MAIN} {short(report['figures'][MAIN])}" if MAIN in report["figures"] else "done"
+        metrics = (self.store.read_report(task.key) or {"figures": {}})["figures"]
+        self.results[task.key] = replace(self.results[task.key], metrics=metrics)
+        return f"{MAIN_METRIC} {short(metrics[MAIN_METRIC])}" if MAIN_METRIC in metrics else "done"
 
-    def counted(self) -> str:
-        """Say how many tasks are done."""
-        return f"[{self.n_tasks - len(self.left)}/{self.n_tasks}]"
+    def _counts(self) -> str:
+        return f"{self.n_tasks - len(self.left)}/{self.n_tasks}"
 
-    def standing(self) -> str:
-        """Say how much is done, and how long the rest may take."""
-        spent = {begun.task.key: begun.spent for begun in list(self.begun.values())}
-        seconds = self.pace.left(list(self.left.values()), spent)
-        left = "" if not seconds else f", about {_duration(seconds)} left"
-        return f"{', '.join(self.experiments)}: {self.counted()[1:-1]} tasks done{left}"
+    def _status(self) -> str:
+        """Summarize how much is done, and how long the rest may take."""
+        elapsed = {running.task.key: running.elapsed for running in list(self.running.values())}
+        seconds = self.estimate.remaining(list(self.left.values()), elapsed)
+        left = "" if not seconds else f", about {_format_duration(seconds)} left"
+        return f"{', '.join(self.experiments)}: {self._counts()} tasks done{left}"
 
-    def at_work(self) -> list[str]:
-        """Say what is being done, for how long, and how far it has come; also by others who share the folder."""
-        begun = list(self.begun.values())
-        told = [(one.task, _duration(one.spent), read_pulse(self.runs.pulse(one.task.key), one.since)) for one in begun]
-        others = [task for key, task in list(self.elsewhere.items()) if key not in self.begun]
-        told += [(task, "somebody else", read_pulse(self.runs.pulse(task.key))) for task in others]
-        return [f"  {task} ({', '.join(filter(None, about))})" for task, *about in told]
+    def in_progress(self) -> list[str]:
+        """List the tasks in progress, also those of other processes, with how long and how far they are."""
+        running = list(self.running.values())
+        lines = [self._line(one.task, _format_duration(one.elapsed), one.since) for one in running]
+        others = [task for key, task in list(self.elsewhere.items()) if key not in self.running]
+        return [*lines, *(self._line(task, "another process") for task in others)]
+
+    def _line(self, task: Task, what: str, since: float = 0.0) -> str:
+        progress = read_heartbeat(self.store.heartbeat_file(task.key), since)
+        return f"  {task} ({', '.join(filter(None, (what, progress)))})"
 
     def render(self) -> Group:
-        """Draw it all; where there is little room, the table gives way."""
-        lines = [Text(self.standing(), style="bold"), *(Text(line, style="dim") for line in self.at_work())]
-        lines += [Text(f"  failed: {told}", style="red") for told in self.failures[-N_FAILURES:]]
-        return Group(*lines, self.table(self.console.height - len(lines)))
+        """Draw everything; in a small terminal, the table is cut."""
+        lines = [Text(self._status(), style="bold"), *(Text(line, style="dim") for line in self.in_progress())]
+        lines += [Text(f"  failed: {failure}", style="red") for failure in self.failures[-N_FAILURES:]]
+        return Group(*lines, self._table(self.console.height - len(lines)))
 
-    def table(self, n_lines: int) -> Table:
-        """Draw the table so far: the mean over the seeds that are there.
+    def _table(self, n_lines: int) -> Table:
+        """Draw the table so far: means over the seeds that are done.
 
-        :param n_lines: How many lines there are for it.
+        :param n_lines: Lines that are left for it.
         """
         results = list(self.results.values())
-        corpora = list(grouped(results, lambda result: result.corpus))
-        drawn = Table("", *corpora, box=None)
-        rows = grouped(results, lambda result: result.row)
-        most = max(MOST_CUT, n_lines - 3)  # less the heads, the line on other rows, and the last of the screen
-        for name, row in list(rows.items())[:most]:
-            cells = grouped(row, lambda result: result.corpus)
-            drawn.add_row(name, *(_so_far(cells.get(corpus, [])) for corpus in corpora))
-        if len(rows) > most:
-            drawn.add_row(f"and {len(rows) - most} more rows")
-        return drawn
+        corpora = list(dict.fromkeys(result.corpus for result in results))
+        table = Table("", *corpora, box=None)
+        rows = group_by(results, lambda result: result.row)
+        n_rows = max(MIN_ROWS, n_lines - 3)  # without the header, the line on other rows, and the last of the screen
+        for name, row in list(rows.items())[:n_rows]:
+            cells = group_by(row, lambda result: result.corpus)
+            table.add_row(name, *(_format_cell(cells.get(corpus, [])) for corpus in corpora))
+        if len(rows) > n_rows:
+            table.add_row(f"and {len(rows) - n_rows} more rows")
+        return table
 
 
-def _so_far(results: Sequence[Result]) -> str:
-    """Write the mean of the runs that are done, and how many are if not all."""
-    values = values_of(results, MAIN)
+def _format_cell(results: Sequence[RunResult]) -> str:
+    """Format the mean of the runs that are done, with their number if it is not all."""
+    values = metric_values(results, MAIN_METRIC)
     if not results or not values:
         return "·" * bool(results)
     mean = short(sum(values) / len(values))
     return mean if len(values) == len(results) else f"{mean} {len(values)}/{len(results)}"
 
 
-def _duration(seconds: float) -> str:
-    """Write a time for people."""
+def _format_duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = seconds / 60

@@ -1,4 +1,4 @@
-"""The local engine: processes on this machine, several to a card."""
+"""The local executor: worker processes on this machine, several to a GPU."""
 
 import multiprocessing
 import os
@@ -15,46 +15,44 @@ from pathlib import Path
 import torch
 
 from fresh.errors import ConfigError
-from fresh.experiments.executor import TaskEnd
 from fresh.experiments.plan import Task
+from fresh.experiments.scheduler import TaskEnd
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome, Worker
 
-GB_A_WORKER = 16
-"""Memory of a card that a worker is given."""
-WORKERS_A_CARD = 6
-"""How many workers share a card at most: more get in each other's way."""
+GB_PER_WORKER = 16
+"""GPU memory that is planned for a worker."""
+WORKERS_PER_GPU = 6
+"""Maximum number of workers on a GPU: more slow each other down."""
 
 
 @dataclass(slots=True)
-class _Hand:
-    """A process, the wire to it, and what it is at."""
+class _WorkerProcess:
+    """A process, the connection to it, and its task."""
 
     process: BaseProcess
-    wire: Connection
-    card: str | None
+    connection: Connection
+    gpu: str | None
     task: Task | None = None
     corpus: str = ""
-    """The corpus that it was last at, which it need not read again."""
+    """The corpus of its last task, which it has in memory."""
 
 
-def _serve(wire: Connection, folder: Path, data_dir: Path | None, card: str | None, n_threads: int) -> None:
-    """Do the tasks that come over the wire until it is cut, or until who holds its other end is no more."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    if card is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = card  # in time: torch looks at the cards when it needs one
+def _work(connection: Connection, folder: Path, data_dir: Path | None, gpu: str | None, n_threads: int) -> None:
+    """Do the tasks that arrive, until the connection or the parent process ends."""
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # not too late: torch looks at GPUs when it first needs one
     torch.set_num_threads(n_threads)
     worker = Worker(RunStore(folder), data_dir)
     while True:
         try:
-            task = wire.recv()
-            wire.send(worker.perform(task))
+            connection.send(worker.perform(connection.recv()))
         except (EOFError, OSError):
             return
 
 
-def _end_with_parent() -> None:
-    """End this process, whatever it is at, when the one that began it ends."""
+def _exit_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -62,96 +60,98 @@ def _end_with_parent() -> None:
 
 
 class LocalExecutor:
-    """Does tasks in processes of its own, each of which stays for the next task."""
+    """Runs tasks in processes, each of which stays for the next task."""
+
+    # Not concurrent.futures: a pool breaks as a whole when one of its processes dies, gives each task to any process,
+    # not to the one with the corpus in memory, and cannot end idle processes to free GPU memory.
 
     def __init__(self, folder: Path, data_dir: Path | None, n_workers: int | None = None) -> None:
-        memory, n_cores = card_memory(), os.cpu_count() or 1
-        self.cards = _card_names(len(memory), os.environ.get("CUDA_VISIBLE_DEVICES"))
-        self.places = (folder, data_dir)
-        self._n_workers = n_workers if n_workers is not None else usual_workers(memory, n_cores)
+        memory, n_cores = gpu_memory(), os.cpu_count() or 1
+        self.gpus = _gpu_names(len(memory), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        self.paths = (folder, data_dir)
+        self._n_workers = n_workers if n_workers is not None else default_n_workers(memory, n_cores)
         if self._n_workers < 1:
             raise ConfigError(f"workers must be at least 1, got {n_workers}.")
         self.n_threads = min(torch.get_num_threads(), max(1, n_cores // self._n_workers))
-        self.hands: list[_Hand] = []
-        self.lost: deque[Task] = deque()
+        self.workers: list[_WorkerProcess] = []
+        self._lost: deque[Task] = deque()
 
     @property
     def n_workers(self) -> int:
-        """How many tasks it does at once."""
+        """Number of tasks that it runs at once."""
         return self._n_workers
 
-    def get_ready(self, n_tasks: int) -> None:
-        """Begin processes now: before one can do anything, it loads libraries for some seconds."""
-        while len(self.hands) < min(n_tasks, self._n_workers):
-            self.hire()
+    def prepare(self, n_tasks: int) -> None:
+        """Start processes now: each loads libraries for some seconds before it can work."""
+        while len(self.workers) < min(n_tasks, self._n_workers):
+            self._add_worker()
 
     def start(self, task: Task) -> None:
-        """Have a task done, by the free process that was last at the same corpus if there is one."""
-        free = [hand for hand in self.hands if hand.task is None]
-        hand = min(free, key=lambda hand: hand.corpus != task.cell.corpus) if free else self.hire()
-        hand.task, hand.corpus = task, task.cell.corpus
+        """Start a task on an idle process, preferably one that has the corpus in memory."""
+        idle = [worker for worker in self.workers if worker.task is None]
+        worker = min(idle, key=lambda worker: worker.corpus != task.spec.corpus) if idle else self._add_worker()
+        worker.task, worker.corpus = task, task.spec.corpus
         try:
-            hand.wire.send(task)
-        except OSError:  # it died while it had nothing to do
-            self.lost.append(self.dismiss(hand))
+            worker.connection.send(task)
+        except OSError:  # the process died while it was idle
+            self._lost.append(self._remove(worker))
 
-    def hire(self) -> _Hand:
-        """Begin another process, on the card that the fewest are on."""
+    def _add_worker(self) -> _WorkerProcess:
+        """Start another process, on the GPU with the fewest."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        taken = [hand.card for hand in self.hands]
-        card = min(self.cards, key=taken.count) if self.cards else None
-        process = context.Process(target=_serve, args=(theirs, *self.places, card, self.n_threads), daemon=True)
-        with _deaf_to_interrupts():
+        used = [worker.gpu for worker in self.workers]
+        gpu = min(self.gpus, key=used.count) if self.gpus else None
+        process = context.Process(target=_work, args=(theirs, *self.paths, gpu, self.n_threads), daemon=True)
+        with _ignore_interrupts():
             process.start()
         theirs.close()
-        hand = _Hand(process, ours, card)
-        self.hands.append(hand)
-        return hand
+        worker = _WorkerProcess(process, ours, gpu)
+        self.workers.append(worker)
+        return worker
 
-    def dismiss(self, hand: _Hand) -> Task:
-        """Let go of a process that died, and say what it was at."""
-        self.hands.remove(hand)
-        hand.wire.close()
-        hand.process.join()
-        assert hand.task is not None
-        return hand.task
+    def _remove(self, worker: _WorkerProcess) -> Task:
+        """Remove a process that died, and return its task."""
+        self.workers.remove(worker)
+        worker.connection.close()
+        worker.process.join()
+        assert worker.task is not None
+        return worker.task
 
     def wait(self) -> TaskEnd:
         """Wait until a process ends a task, or dies."""
-        if self.lost:
-            return TaskEnd(self.lost.popleft(), None)
-        busy = {hand.wire: hand for hand in self.hands if hand.task is not None}
-        hand = busy[next(wire for wire in wait(list(busy)) if isinstance(wire, Connection))]
+        if self._lost:
+            return TaskEnd(self._lost.popleft(), None)
+        busy = {worker.connection: worker for worker in self.workers if worker.task is not None}
+        worker = busy[next(ready for ready in wait(list(busy)) if isinstance(ready, Connection))]
         try:
-            outcome: Outcome = hand.wire.recv()
+            outcome: Outcome = worker.connection.recv()
         except (EOFError, OSError):
-            return TaskEnd(self.dismiss(hand), None)
-        task, hand.task = hand.task, None
+            return TaskEnd(self._remove(worker), None)
+        task, worker.task = worker.task, None
         assert task is not None
         return TaskEnd(task, outcome)
 
-    def make_room(self) -> None:
-        """End all processes but one that have nothing to do: each holds some memory of a card."""
-        self.end([hand for hand in self.hands if hand.task is None][1:])
+    def release_idle(self) -> None:
+        """End all idle processes but one: each holds some GPU memory."""
+        self._end([worker for worker in self.workers if worker.task is None][1:])
 
     def close(self) -> None:
-        """End all processes; what they are at is broken off and goes on next time."""
-        self.end(list(self.hands))
+        """End all processes; unfinished tasks are resumed next time."""
+        self._end(list(self.workers))
 
-    def end(self, hands: Sequence[_Hand]) -> None:
-        """End some processes."""
-        for hand in hands:
-            hand.process.terminate()
-        for hand in hands:
-            hand.process.join()
-            hand.wire.close()
-            self.hands.remove(hand)
+    def _end(self, workers: Sequence[_WorkerProcess]) -> None:
+        for worker in workers:
+            worker.process.terminate()
+        for worker in workers:
+            worker.process.join()
+            worker.connection.close()
+            self.workers.remove(worker)
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Have processes that are begun in the block not hear Ctrl-C: who began them does, and ends them."""
+def _ignore_interrupts() -> Iterator[None]:
+    """Make processes that start in this block ignore Ctrl-C: their parent handles it, and ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -162,21 +162,24 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _card_names(n_cards: int, visible: str | None) -> list[str]:
-    """Name the cards as CUDA does, some of which may be hidden."""
-    return visible.split(",")[:n_cards] if visible else [str(number) for number in range(n_cards)]
+def _gpu_names(n_gpus: int, visible: str | None) -> list[str]:
+    """Name GPUs as CUDA does, some of which may be hidden."""
+    return visible.split(",")[:n_gpus] if visible else [str(number) for number in range(n_gpus)]
 
 
-def card_memory() -> list[float]:
-    """Find the memory of each card, in GB."""
+def gpu_memory() -> list[float]:
+    """Look up the memory of each GPU, in GB."""
     if not torch.cuda.is_available():
         return []
     return [torch.cuda.get_device_properties(number).total_memory / 1e9 for number in range(torch.cuda.device_count())]
 
 
-def usual_workers(cards: list[float], n_cores: int) -> int:
-    """Choose how many processes share the machine: as many as fit on its cards, or one for every two cores."""
-    if not cards:
+def default_n_workers(memory: Sequence[float], n_cores: int) -> int:
+    """Choose the number of processes of a machine: as many as fit on its GPUs, or one for every two cores.
+
+    :param memory: Memory of each GPU, in GB.
+    """
+    if not memory:
         return max(1, n_cores // 2)
-    fitting = sum(min(WORKERS_A_CARD, max(1, int(memory // GB_A_WORKER))) for memory in cards)
-    return max(1, min(fitting, n_cores))
+    n_fitting = sum(min(WORKERS_PER_GPU, max(1, int(size // GB_PER_WORKER))) for size in memory)
+    return max(1, min(n_fitting, n_cores))

@@ -1,4 +1,4 @@
-"""What stands behind the figures of an experiment: data, settings, versions, machines, times, and every single run."""
+"""The manifest of an experiment: data, settings, versions, machines, durations, and every single run."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,13 +6,13 @@ from typing import Any
 
 import fresh
 from fresh.errors import ConfigError
-from fresh.experiments.results import Result, each_once
+from fresh.experiments.results import RunResult, unique_runs
 from fresh.experiments.store import REPORT, TIMES
 from fresh.training.config import LATER
 
-PLACES = 6
-"""Digits behind the point of a figure."""
-TOLD: dict[str, type | tuple[type, ...]] = {
+N_DIGITS = 6
+"""Decimal places of metrics."""
+REQUIRED: dict[str, type | tuple[type, ...]] = {
     "corpus": str,
     "data": str,
     "documents": list,
@@ -22,31 +22,30 @@ TOLD: dict[str, type | tuple[type, ...]] = {
     "seconds": (int, float),
     "notes": list,
 }
-"""What a report must say."""
-ALONE, ALL = "seconds of runs, without what they share", "seconds of runs, each with all that it shares"
-"""Training that several runs share, most of it that of a support model or a gate, is in the second of these only, and
-there once for each of them: reports do not say with which others a run shares it."""
+"""What a report must contain."""
+ALONE, TOTAL = "seconds of runs, without what they share", "seconds of runs, each with all that it shares"
+"""Training that several runs share is in the second of these only, once for each run that needs it: reports do not say
+with which other runs it was shared."""
 
 
-def manifest(results: Sequence[Result]) -> dict[str, Any]:
-    """Put together what is known of runs; what is the same for all of them stands in one place."""
+def make_manifest(results: Sequence[RunResult]) -> dict[str, Any]:
+    """Collect what is known about runs; what is the same for all of them is listed once."""
     done = [result for result in results if result.report]
     for result in done:
         _check_report(result)
     reports = [result.report for result in done]
-    failures = {f"{item.corpus}, {item.row}, seed {item.seed}": item.failure for item in results if item.failure}
+    failures = {str(result): result.failure for result in results if result.failure}
     settings = {result.key: {**LATER, **result.report["all settings"]} for result in done}
-    common = _shared_by_all(list(settings.values()))
+    common = _common_settings(list(settings.values()))
+    ends = [report[TIMES]["finished"] for report in reports]
+    machines = Counter(tuple(sorted(report["machine"].items())) for report in reports)
     return {
         "fresh": fresh.__version__,
         "runs": {"done": len(done), "failed": len(failures), "all": len(results)},
-        "data": _data_of(done),
-        "machines": counted(report["machine"] for report in reports),
-        "finished": [
-            min((report[TIMES]["finished"] for report in reports), default=""),
-            max((report[TIMES]["finished"] for report in reports), default=""),
-        ],
-        **_seconds_of(each_once(done)),
+        "data": _describe_data(done),
+        "machines": [{**dict(machine), "runs": count} for machine, count in machines.items()],
+        "finished": [min(ends, default=""), max(ends, default="")],
+        **_add_seconds(unique_runs(done)),
         "settings of all": common,
         "each": [
             {
@@ -55,7 +54,7 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
                 "seed": result.seed,
                 "key": result.key,
                 "settings": {name: value for name, value in settings[result.key].items() if name not in common},
-                "figures": {name: round(value, PLACES) for name, value in result.report["figures"].items()},
+                "figures": {name: round(value, N_DIGITS) for name, value in result.report["figures"].items()},
                 "notes": result.report["notes"],
                 TIMES: result.report[TIMES],
             }
@@ -65,50 +64,42 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def _data_of(done: Iterable[Result]) -> dict[str, list[dict[str, Any]]]:
-    """List all documents that each corpus had, by seeds: these may draw the split, and methods leave some out."""
-    found: dict[str, dict[tuple[Any, ...], set[int]]] = {}
+def _describe_data(done: Iterable[RunResult]) -> dict[str, list[dict[str, Any]]]:
+    """List the documents of each corpus by seeds: a seed may draw the split, and a method may leave documents out."""
+    seeds: dict[str, dict[tuple[Any, ...], set[int]]] = {}
     for result in done:
-        kinds = found.setdefault(result.corpus, {})
-        kinds.setdefault((result.report["data"], *result.report["documents"]), set()).add(result.seed)
+        kind = (result.report["data"], *result.report["documents"])
+        seeds.setdefault(result.corpus, {}).setdefault(kind, set()).add(result.seed)
     return {
         corpus: [
-            {"digest": digest, "documents": documents, "seeds": sorted(seeds)}
-            for (digest, *documents), seeds in kinds.items()
+            {"digest": digest, "documents": documents, "seeds": sorted(own)}
+            for (digest, *documents), own in kinds.items()
         ]
-        for corpus, kinds in found.items()
+        for corpus, kinds in seeds.items()
     }
 
 
-def _seconds_of(done: Sequence[Result]) -> dict[str, float]:
-    """Add up how long runs took, and how long they would have taken one by one, with nothing shared."""
+def _add_seconds(done: Sequence[RunResult]) -> dict[str, float]:
+    """Add up the durations of runs, without and with what each of them shares."""
     alone = sum(result.report[TIMES]["seconds"] for result in done)
     shared = sum(result.report[TIMES].get("shared seconds", 0.0) for result in done)
-    return {ALONE: round(alone, 1), ALL: round(alone + shared, 1)}
+    return {ALONE: round(alone, 1), TOTAL: round(alone + shared, 1)}
 
 
-def _check_report(result: Result) -> None:
-    """Refuse a report that does not say what stands behind its figures."""
-    said = {**result.report, **result.report.get(TIMES, {})}
-    wrong = [name for name, kind in TOLD.items() if not isinstance(said.get(name), kind)]
-    if wrong:
+def _check_report(result: RunResult) -> None:
+    fields = {**result.report, **result.report.get(TIMES, {})}
+    missing = [name for name, kind in REQUIRED.items() if not isinstance(fields.get(name), kind)]
+    if missing:
         raise ConfigError(
-            f"{REPORT} of {result.corpus}, {result.row}, seed {result.seed}, in runs/{result.key}, lacks: "
-            f"{', '.join(wrong)}. Delete it, and give the `fresh run` command again."
+            f"{REPORT} of {result}, in runs/{result.key}, lacks: {', '.join(missing)}. "
+            "Delete it, and repeat the `fresh run` command."
         )
 
 
-def _shared_by_all(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Take the settings that have one value in all runs."""
+def _common_settings(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if not settings:
         return {}
     first, *others = settings
     return {
         name: value for name, value in first.items() if all(name in other and other[name] == value for other in others)
     }
-
-
-def counted(machines: Iterable[Mapping[str, str]]) -> list[dict[str, Any]]:
-    """Say how many runs were done on which kind of machine."""
-    found = Counter(tuple(sorted(machine.items())) for machine in machines)
-    return [{**dict(machine), "runs": count} for machine, count in found.items()]

@@ -1,4 +1,4 @@
-"""What has to be done for a grid, and in which order: support models, scores, runs."""
+"""The tasks of a grid, in order: support models, gates, scores, runs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -8,21 +8,21 @@ from typing import Any, Literal, NamedTuple
 from fresh.attribution import scorer_settings
 from fresh.errors import ConfigError, EncoderError, MissingExtraError
 from fresh.experiments.grid import (
-    Checked,
+    WHERE_SETTINGS_BELONG,
+    CheckedGrid,
     Grid,
+    RunLabel,
     RunSpec,
-    checked,
-    deciding,
-    free,
-    lasting,
+    distinguish,
+    invalid_runs,
+    key_settings,
+    result_settings,
     shares_gate,
     shares_scores,
     shares_support,
     short_hash,
+    speed_settings,
 )
-from fresh.experiments.memory import Memory
-from fresh.experiments.naming import apart
-from fresh.experiments.refusal import Place, impossible
 from fresh.experiments.sources import Sources
 from fresh.experiments.store import RunStore
 from fresh.methods.baselines import keep_annotated
@@ -35,243 +35,222 @@ from fresh.pipeline import RunSettings
 from fresh.progress import SILENT
 
 Kind = Literal["support", "gate", "scores", "run"]
-READ = ("documents", "data")
-"""What decides on which documents are read, beside settings."""
+DATA_SETTINGS = ("documents", "data")
+"""What decides which documents are read, besides settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A piece of work that is done once, whoever needs it."""
+    """A piece of work that is done once for all runs that need it."""
 
     kind: Kind
     key: str
-    cell: RunSpec
-    """The run that it is for, or one of them."""
+    spec: RunSpec
+    """The run that needs it, or one of them."""
     needs: tuple[str, ...] = ()
-    """Keys of what must be done before."""
+    """Keys of the tasks that must be done before."""
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What decides on what comes out of it."""
-    apart: str = field(default="", compare=False)
-    """What tells it from others that would be called alike."""
+    """The settings that affect its result."""
+    detail: str = field(default="", compare=False)
+    """What tells it from other tasks that have the same name without it."""
 
     def __str__(self) -> str:
-        cell = self.cell
-        scorer = f" of {cell.settings['scorer']}" if "scorer" in cell.settings else ""
-        shared = {"support": "support model", "gate": f"gate of {cell.method}", "scores": f"scores{scorer}"}
-        return ", ".join(filter(None, (cell.corpus, shared.get(self.kind, cell.row), self.apart, f"seed {cell.seed}")))
+        spec = self.spec
+        scorer = f" of {spec.settings['scorer']}" if "scorer" in spec.settings else ""
+        shared = {"support": "support model", "gate": f"gate of {spec.method}", "scores": f"scores{scorer}"}
+        parts = (spec.corpus, shared.get(self.kind, spec.row), self.detail, f"seed {spec.seed}")
+        return ", ".join(filter(None, parts))
 
 
-def _plan(grid: Grid, data_dir: Path | None, runs: RunStore) -> list[Task]:
-    """List all tasks of one grid."""
-    return plan_all([checked(grid, data_dir)], data_dir, runs)[grid.name]
+def plan_all(grids: Sequence[CheckedGrid], data_dir: Path | None, store: RunStore) -> dict[str, list[Task]]:
+    """List all tasks of each grid, each after the tasks that it needs; refuse grids with invalid runs.
 
-
-def plan_all(found: Sequence[Checked], data_dir: Path | None, runs: RunStore) -> dict[str, list[Task]]:
-    """List all tasks of each grid, what is needed before what needs it; refuse grids of which any run cannot be.
-
-    The plans are also written to the folder of the runs, for tables, and what was found in files, for later plans.
+    The plans are written to the folder of runs, for tables, and so is what was learned about files, for later plans.
     """
-    sources, memory, seen = Sources(data_dir), Memory(runs), _Seen()
-    places: dict[str, Path] = {}
-    for _, pairs, wrong in found:
-        places |= memory.recall(pairs, sources)
-        _check_all(pairs, wrong, sources, seen)
-        if not wrong:
-            _check_twins(pairs, wrong, sources)
-    names = {grid.name: f"the grid {grid.name}" if len(found) > 1 else "the grid" for grid, _, _ in found}
-    problems = [str(impossible(wrong, names[grid.name])) for grid, _, wrong in found if wrong]
+    sources = Sources(data_dir, store)
+    checker = _RunChecker(sources)
+    problems: list[str] = []
+    for grid, runs, errors in grids:
+        checker.check_all(runs, errors)
+        if not errors:
+            _check_duplicates(runs, errors, sources)
+        if errors:
+            problems.append(invalid_runs(errors, f"the grid {grid.name}" if len(grids) > 1 else "the grid"))
     if problems:
-        raise ConfigError("\n".join(problems))
-    memory.keep(sources.known, places)
-    return {grid.name: _planned(grid, pairs, sources, runs) for grid, pairs, _ in found}
+        raise ConfigError("\n".join([*problems, f"({WHERE_SETTINGS_BELONG})"]))
+    sources.save_cache()
+    return {grid.name: _plan(grid, runs, sources, store) for grid, runs, _ in grids}
 
 
-def _planned(grid: Grid, pairs: Sequence[tuple[RunSpec, RunSettings]], sources: Sources, runs: RunStore) -> list[Task]:
-    """List all tasks of a grid, each once, and write its plan.
-
-    The corpus with the most words comes first, so that in the end nobody waits for a long task.
-    """
+def _plan(grid: Grid, runs: Sequence[tuple[RunSpec, RunSettings]], sources: Sources, store: RunStore) -> list[Task]:
     tasks: dict[str, Task] = {}
     n_words: dict[str, int] = {}
-    told: list[dict[str, Any]] = []
-    for cell, run in pairs:
-        digest, n_words[cell.corpus] = sources.about(cell, run)
-        key = cell.key(run, digest)
-        for task in tasks_of(cell, run, digest):
+    planned: list[dict[str, Any]] = []
+    for spec, run in runs:
+        digest, n_words[spec.corpus] = sources.summary(spec, run)
+        for task in tasks_of(spec, run, digest):
             tasks.setdefault(task.key, task)
-        about = {"row": cell.row, "corpus": cell.corpus, "seed": cell.seed}
-        told.append({"key": key, **about, "settings": cell.told(run)})
-    runs.write_plan(grid.name, grid.about, told, grid.figure)
-    return sorted(tasks.values(), key=lambda task: -n_words[task.cell.corpus])
+        about = {"row": spec.row, "corpus": spec.corpus, "seed": spec.seed, "settings": spec.table_settings(run)}
+        planned.append({"key": spec.key(run, digest), **about})
+    store.write_plan(grid.name, grid.about, planned, grid.figure)
+    # The corpus with the most words first, so that no worker is left alone with a long task in the end.
+    return sorted(tasks.values(), key=lambda task: -n_words[task.spec.corpus])
 
 
-def tasks_of(cell: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
-    """List what one run needs, and the run."""
+def tasks_of(spec: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
+    """List the tasks that a run needs, and the run itself.
+
+    :param digest: Digest of the corpus.
+    """
     needs: tuple[str, ...] = ()
-    common, whole = _reading(cell, run), lasting(run)
-    for kind, shares, key_of, own in SHARED:
-        if shares(run):
-            key = key_of(cell, run, digest)
-            yield Task(kind, key, cell, needs, {**own(run, whole), **common})
+    data = {"data": ", ".join(spec.data), **asdict(run.config.data)} if spec.data else {}
+    common, settings = {"documents": spec.documents, **data}, result_settings(run)
+    for kind, is_shared, key_of, own_settings in SHARED:
+        if is_shared(run):
+            key = key_of(spec, run, digest)
+            yield Task(kind, key, spec, needs, {**own_settings(run, settings), **common})
             needs = (key,)
-    yield Task("run", cell.key(run, digest), cell, needs, {"method": cell.method, **whole, **common})
+    yield Task("run", spec.key(run, digest), spec, needs, {"method": spec.method, **settings, **common})
 
 
-def tell_apart(tasks: Sequence[Task]) -> list[Task]:
-    """Give tasks that would be called alike what tells them apart."""
-    alike: dict[str, list[Task]] = {}
+def label_tasks(tasks: Sequence[Task]) -> list[Task]:
+    """Add a detail to tasks that would have the same name without it."""
+    by_name: dict[str, list[Task]] = {}
     for task in tasks:
-        alike.setdefault(str(task), []).append(task)
-    found: dict[str, Task] = {}
-    for same in alike.values():
-        given = [{*task.cell.settings, *READ} for task in same]
-        words = apart([task.settings for task in same], given)
-        found |= {task.key: replace(task, apart=own) for task, own in zip(same, words, strict=True)}
-    return [found[task.key] for task in tasks]
+        by_name.setdefault(str(task), []).append(task)
+    details: dict[str, str] = {}
+    for group in by_name.values():
+        own_names = [{*task.spec.settings, *DATA_SETTINGS} for task in group]
+        texts = distinguish([task.settings for task in group], own_names)
+        details |= {task.key: text for task, text in zip(group, texts, strict=True)}
+    return [replace(task, detail=details[task.key]) for task in tasks]
 
 
-def _reading(cell: RunSpec, run: RunSettings) -> dict[str, Any]:
-    """List what decides on which documents are read."""
-    own = {"data": ", ".join(cell.data), **asdict(run.config.data)} if cell.data else {}
-    return {"documents": cell.documents, **own}
+def gate_key(spec: RunSpec, run: RunSettings, digest: str) -> str:
+    """Compute the key of a gate: everything that affects it, which the way it is cut does not."""
+    settings = _gate_settings(run, key_settings(run))
+    return "gate-" + short_hash([spec.corpus, digest, spec.documents, spec.method, settings])
 
 
-def gate_key(cell: RunSpec, run: RunSettings, digest: str) -> str:
-    """Name a gate by all that decides on it: how it is cut does not."""
-    return "gate-" + short_hash([cell.corpus, digest, cell.documents, cell.method, _learnt(run, deciding(run))])
-
-
-def _learnt(_run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the settings that decide on a gate."""
+def _gate_settings(_run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name != "discretizer"}
 
 
-def support_key(cell: RunSpec, run: RunSettings, digest: str) -> str:
-    """Name a support model by all that decides on it."""
-    return "support-" + short_hash([cell.corpus, digest, cell.documents, _classifying(run, deciding(run))])
+def support_key(spec: RunSpec, run: RunSettings, digest: str) -> str:
+    """Compute the key of a support model."""
+    settings = _support_settings(run, key_settings(run))
+    return "support-" + short_hash([spec.corpus, digest, spec.documents, settings])
 
 
-def _classifying(_run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the settings that decide on a support model."""
+def _support_settings(_run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name.startswith(("network.", "train."))}
 
 
-def scores_key(cell: RunSpec, run: RunSettings, digest: str) -> str:
-    """Name the scores of all documents by all that decides on them."""
+def scores_key(spec: RunSpec, run: RunSettings, digest: str) -> str:
+    """Compute the key of the scores of all documents."""
     assert isinstance(run.method, FreshConfig)
-    return "scores-" + short_hash([support_key(cell, run, digest), run.method.scorer, _asked(run.method)])
+    return "scores-" + short_hash([support_key(spec, run, digest), run.method.scorer, _scorer_settings(run.method)])
 
 
-def _asked(config: FreshConfig) -> dict[str, Any]:
-    """Take the settings of the scorer."""
+def _scorer_settings(config: FreshConfig) -> dict[str, Any]:
     settings = asdict(config.scoring)
     return {name: settings[name] for name in scorer_settings(config.scorer) if name in settings}
 
 
-def _scoring(run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the settings that decide on scores."""
+def _score_settings(run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
     assert isinstance(run.method, FreshConfig)
-    return {"scorer": run.method.scorer, **_asked(run.method), **_classifying(run, settings)}
+    return {"scorer": run.method.scorer, **_scorer_settings(run.method), **_support_settings(run, settings)}
 
 
-class _Shared(NamedTuple):
+class _SharedWork(NamedTuple):
     """Work that runs may share."""
 
     kind: Kind
-    does: Callable[[RunSettings], bool]
-    """Whether a run does."""
-    key: Callable[[RunSpec, RunSettings, str], str]
-    settings: Callable[[RunSettings, Mapping[str, Any]], dict[str, Any]]
-    """Takes those of all settings of a run that decide on it."""
+    is_shared: Callable[[RunSettings], bool]
+    key_of: Callable[[RunSpec, RunSettings, str], str]
+    own_settings: Callable[[RunSettings, Mapping[str, Any]], dict[str, Any]]
+    """Selects, from all settings of a run, those that affect this work."""
 
 
 SHARED = (
-    _Shared("support", shares_support, support_key, _classifying),
-    _Shared("gate", shares_gate, gate_key, _learnt),
-    _Shared("scores", shares_scores, scores_key, _scoring),
+    _SharedWork("support", shares_support, support_key, _support_settings),
+    _SharedWork("gate", shares_gate, gate_key, _gate_settings),
+    _SharedWork("scores", shares_scores, scores_key, _score_settings),
 )
-"""What runs may share; each needs the one before, if that is shared."""
+"""Work that runs may share; each needs the one before it, if a run has that too."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What was looked at once, for all runs that ask for it."""
+class _RunChecker:
+    """Checks runs against their corpora and what is installed; looks at each corpus and each encoder once."""
 
-    depths: dict[str, int | str] = field(default_factory=dict)
-    """How many layers encoders have, or why they cannot be had."""
-    unread: dict[str, str] = field(default_factory=dict)
+    sources: Sources
+    n_layers: dict[str, int | str] = field(default_factory=dict)
+    """Layers of each encoder, or why it cannot be loaded."""
+    unreadable: dict[str, str] = field(default_factory=dict)
     """Why corpora cannot be read."""
 
+    def check_all(self, runs: Sequence[tuple[RunSpec, RunSettings]], errors: dict[str, list[RunLabel]]) -> None:
+        """Add to the errors of a grid."""
+        for spec, run in sorted(runs, key=lambda pair: (pair[0].corpus, pair[0].seed)):  # reads each corpus once
+            try:
+                self._check_encoder(run.method.network)
+                self._check_corpus(spec, run)
+                self._check_method(spec, run)
+            except (ValueError, OSError, MissingExtraError) as error:
+                errors.setdefault(str(error), []).append(spec.label)
 
-def _check_all(
-    pairs: Sequence[tuple[RunSpec, RunSettings]], wrong: dict[str, list[Place]], sources: Sources, seen: _Seen
+    def _check_encoder(self, network: NetworkConfig) -> None:
+        name = network.encoder
+        if name not in self.n_layers:
+            try:
+                self.n_layers[name] = int(load_encoder(name).model.config.num_hidden_layers)
+            except EncoderError as error:
+                self.n_layers[name] = str(error)
+        n_layers = self.n_layers[name]
+        if isinstance(n_layers, str):
+            raise ConfigError(n_layers)
+        n_trained = network.layers
+        if n_trained != "all" and n_trained > n_layers:
+            raise ConfigError(f"layers must be at most {n_layers} for the encoder {name}, or all, got {n_trained}.")
+
+    def _check_corpus(self, spec: RunSpec, run: RunSettings) -> None:
+        key = self.sources.key(spec, run)
+        if key in self.unreadable:
+            raise ConfigError(self.unreadable[key])
+        try:
+            self.sources.summary(spec, run)
+        except (ValueError, OSError) as error:
+            self.unreadable[key] = str(error)
+            raise
+
+    def _check_method(self, spec: RunSpec, run: RunSettings) -> None:
+        """Refuse a run that needs human rationales that are not there, too many folds, or what is not installed."""
+        config = run.method
+        human = config.tagging.human if isinstance(config, FreshConfig) else getattr(config, "human", 0.0)
+        if isinstance(config, FreshConfig):
+            check_ready(config)
+            if config.folds > 1:
+                split_folds(self.sources.splits(spec, run).train, config.folds, config.train.seed)
+        if spec.method == "human":
+            keep_annotated(self.sources.splits(spec, run), SILENT)
+        elif human:
+            check_rationales(self.sources.splits(spec, run), human)
+
+
+def _check_duplicates(
+    runs: Sequence[tuple[RunSpec, RunSettings]], errors: dict[str, list[RunLabel]], sources: Sources
 ) -> None:
-    """Note runs that their corpora, or what is installed here, do not allow."""
-    in_order = sorted(pairs, key=lambda pair: (pair[0].corpus, pair[0].seed))  # so that each corpus is read once
-    for cell, run in in_order:
-        try:
-            _check_layers(run.method.network, seen.depths)
-            _check_read(cell, run, sources, seen.unread)
-            _check_one(cell, run, sources)
-        except (ValueError, OSError, MissingExtraError) as error:
-            wrong.setdefault(str(error), []).append(cell.place)
-
-
-def _check_read(cell: RunSpec, run: RunSettings, sources: Sources, unread: dict[str, str]) -> None:
-    """Refuse a run whose corpus cannot be read; that is tried once.
-
-    :param unread: Why corpora cannot be read, of those that were looked at.
-    """
-    key = sources.key(cell, run)
-    if key in unread:
-        raise ConfigError(unread[key])
-    try:
-        sources.about(cell, run)
-    except (ValueError, OSError) as error:
-        unread[key] = str(error)
-        raise
-
-
-def _check_twins(pairs: Sequence[tuple[RunSpec, RunSettings]], wrong: dict[str, list[Place]], sources: Sources) -> None:
-    """Note rows that would be one run, since they differ only in how fast it is."""
+    """Refuse rows that differ only in settings that affect speed: they are one run."""
     firsts: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
-    for cell, run in pairs:
-        own = free(run)
-        first, others = firsts.setdefault(cell.key(run, sources.about(cell, run).digest), (cell, own))
-        names = [name for name in own if own[name] != others[name]]
+    for spec, run in runs:
+        settings = speed_settings(run)
+        key = spec.key(run, sources.summary(spec, run).digest)
+        first, first_settings = firsts.setdefault(key, (spec, settings))
+        names = [name for name in settings if settings[name] != first_settings[name]]
         if names:
-            told = f"The rows {first.row} and {cell.row} differ only in {', '.join(names)}: that decides on how fast a "
-            told += "run is, not on what comes out, so they would be one run. Leave one of them out."
-            wrong.setdefault(told, []).append(cell.place)
-
-
-def _check_layers(network: NetworkConfig, depths: dict[str, int | str]) -> None:
-    """Refuse an encoder that cannot be had, or has fewer layers than are to learn.
-
-    :param depths: How many layers encoders have, or why they cannot be had, of those that were looked at.
-    """
-    name, n_layers = network.encoder, network.layers
-    if name not in depths:
-        try:
-            depths[name] = int(load_encoder(name).model.config.num_hidden_layers)
-        except EncoderError as error:
-            depths[name] = str(error)
-    found = depths[name]
-    if isinstance(found, str):
-        raise ConfigError(found)
-    if n_layers != "all" and n_layers > found:
-        raise ConfigError(f"layers must be at most {found} for the encoder {name}, or all, got {n_layers}.")
-
-
-def _check_one(cell: RunSpec, run: RunSettings, sources: Sources) -> None:
-    """Refuse a run that asks for people's rationales where nobody made any, for too many folds, for what is missing."""
-    config = run.method
-    human = config.tagging.human if isinstance(config, FreshConfig) else getattr(config, "human", 0.0)
-    if isinstance(config, FreshConfig):
-        check_ready(config)
-        if config.folds > 1:
-            split_folds(sources.splits(cell, run).train, config.folds, config.train.seed)
-    if cell.method == "human":
-        keep_annotated(sources.splits(cell, run), SILENT)
-    elif human:
-        check_rationales(sources.splits(cell, run), human)
+            reason = (
+                f"The rows {first.row} and {spec.row} differ only in {', '.join(names)}. That affects the speed of "
+            )
+            reason += "a run, not its result, so they are the same run. Remove one of them."
+            errors.setdefault(reason, []).append(spec.label)

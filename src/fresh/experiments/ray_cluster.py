@@ -1,25 +1,31 @@
-"""A Ray cluster: how it is found, and whether its nodes can work for us."""
+"""A Ray cluster: how to join it, and whether its nodes can work for us. Imports little, so that nodes answer soon."""
 
+import fcntl
 import importlib.metadata
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fresh._optional import optional_import
+from fresh.errors import FreshError
+from fresh.experiments.store import RunStore
 
-PATIENCE = 10.0
-"""Seconds to wait for a cluster to take a call."""
-ANSWER_WITHIN = 60.0
-"""Seconds to wait for what nodes are asked."""
-OWN = "local"
-"""Stands for a cluster that is started for the occasion, of this machine alone."""
+CONNECT_SECONDS = 10.0
+"""How long to wait for a cluster to accept a connection."""
+ANSWER_SECONDS = 60.0
+"""How long to wait for nodes to answer."""
+LOCAL = "local"
+"""Address that stands for a new cluster of this machine alone."""
+SHARED = "Choose a folder that all nodes see under the same name, on a shared disk."
+LOCKS = "The shared disk must support locks (flock) from all nodes: see docs/how-to/cluster.md."
 
 
-class ClusterError(ValueError):
-    """A cluster is not there, or cannot do what is asked of it."""
+class ClusterError(FreshError, ValueError):
+    """A Ray cluster that is not there, or cannot do the work."""
 
 
 class Node(NamedTuple):
@@ -28,31 +34,42 @@ class Node(NamedTuple):
     id: str
     name: str
     n_cores: int
-    n_cards: int
+    n_gpus: int
+
+
+class NodeInfo(NamedTuple):
+    """A node's answer about itself."""
+
+    version: str
+    problem: str
+    """Why it cannot work in the folder of runs; empty if it can."""
+    gpu_memory: tuple[float, ...]
+    """Memory of the GPUs that it was given, in GB."""
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Any]:
+def connect(address: str | None) -> Iterator[Any]:
     """Join a cluster for as long as the block lasts.
 
-    :param address: Where it is; that of the variable RAY_ADDRESS, or else one that is started, if not given.
+    :param address: HOST:PORT, auto, or local; by default that of the variable RAY_ADDRESS, or else local.
     :return: The module ray.
     """
     ray = optional_import("ray", "ray", "A Ray cluster")
-    if ray.is_initialized():  # whoever joined it also leaves it
+    if ray.is_initialized():  # the caller who joined the cluster also leaves it
         yield ray
         return
-    place = address or os.environ.get("RAY_ADDRESS") or OWN
-    _check_address(place)
-    own = {}
-    if place == OWN:
+    address = address or os.environ.get("RAY_ADDRESS") or LOCAL
+    options = {}
+    if address == LOCAL:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        own = {"include_dashboard": False}
+        options = {"include_dashboard": False}
+    elif address != "auto":
+        _check_address(address)
     try:
-        ray.init(address=place, log_to_driver=False, logging_level=logging.ERROR, **own)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ClusterError(
-            f"The Ray cluster at {place} cannot be joined: {_reason_of(error)} This machine must be one of its nodes, "
+            f"Cannot join the Ray cluster at {address}: {_first_line(error)} This machine must be one of its nodes, "
             "with the same versions of Python and Ray: ray start --address=HOST:PORT."
         ) from error
     try:
@@ -61,95 +78,133 @@ def connected(address: str | None) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _check_address(place: str) -> None:
-    """Refuse an address at which nobody answers, before Ray tries for minutes."""
-    if place in ("auto", OWN):
-        return
-    host, _, port = place.rpartition(":")
-    if "/" in place or not host or not port.isdecimal():
+def _check_address(address: str) -> None:
+    """Refuse an address where nothing listens: Ray itself would keep trying for minutes."""
+    host, _, port = address.rpartition(":")
+    if "/" in address or not host or not port.isdecimal():
         raise ClusterError(
-            f"{place} is not the address of a Ray cluster. Write HOST:PORT as `ray start --head` shows it, "
+            f"{address} is not the address of a Ray cluster. Use HOST:PORT as `ray start --head` shows it, "
             "or auto for the cluster that this machine belongs to."
         )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise ClusterError(
-            f"No Ray cluster answers at {place}: {error}. Start one with `ray start --head`, "
-            "or leave the address out to use this machine alone."
+            f"No Ray cluster answers at {address}: {error}. Start one with `ray start --head`, "
+            "or leave out the address to use this machine alone."
         ) from error
 
 
 def alive_nodes(ray: Any) -> list[Node]:
-    """List the machines of the cluster that can do work."""
-    found = []
+    """List the nodes of a cluster that have cores."""
+    nodes: list[Node] = []
     for about in ray.nodes():
-        cores, cards = (int(about["Resources"].get(name, 0)) for name in ("CPU", "GPU"))
-        if about["Alive"] and cores:
+        n_cores, n_gpus = (int(about["Resources"].get(name, 0)) for name in ("CPU", "GPU"))
+        if about["Alive"] and n_cores:
             name = f"{about['NodeManagerHostname']} ({about['NodeManagerAddress']})"
-            found.append(Node(about["NodeID"], name, cores, cards))
-    return found
+            nodes.append(Node(about["NodeID"], name, n_cores, n_gpus))
+    return nodes
 
 
-def ask(ray: Any, node: Node, question: Callable[..., Any], *given: Any, card_share: float = 0.0) -> Any:
-    """Have a function called on a node.
-
-    :return: A reference to what it will return.
-    """
+def call_on_node(ray: Any, node: Node, function: Callable[..., Any], *arguments: Any, gpu_share: float = 0.0) -> Any:
+    """Call a function on a node, and return a reference to its result."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     there = NodeAffinitySchedulingStrategy(node.id, soft=False)
-    return ray.remote(question).options(num_cpus=0, num_gpus=card_share, scheduling_strategy=there).remote(*given)
+    return ray.remote(function).options(num_cpus=0, num_gpus=gpu_share, scheduling_strategy=there).remote(*arguments)
 
 
-def answer_of(ray: Any, node: Node, answer: Any) -> Any:
-    """Take what a node returned, or say why it could not."""
+def get_result(ray: Any, node: Node, reference: Any) -> Any:
+    """Get the result of a call on a node."""
     try:
-        return ray.get(answer)
+        return ray.get(reference)
     except (ray.exceptions.RayError, RuntimeError) as error:
         raise ClusterError(
-            f"Node {node.name} cannot do any work: {_reason_of(error)} "
-            "All nodes need the same fresh, and all that it needs, as this machine."
+            f"Node {node.name} cannot work: {_first_line(error)} All nodes need the same installation of fresh."
         ) from error
 
 
-def version() -> str:
-    """Say which fresh is installed."""
-    return importlib.metadata.version("fresh-rationales")
+def _first_line(error: BaseException) -> str:
+    """Return the first line of an error, or of its cause on another machine."""
+    cause = getattr(error, "cause", None) or error
+    line = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
+    return line if line.endswith(".") else f"{line}."
 
 
-def check_version(node: Node, found: str) -> None:
-    """Refuse a node with another fresh: it would do another thing."""
-    if found != version():
-        raise ClusterError(
-            f"Node {node.name} has fresh {found} and this machine {version()}. Install the same version on both."
-        )
+def check_nodes(ray: Any) -> list[Node]:
+    """List the nodes of a cluster; refuse one without nodes, or with a node that has another version of fresh."""
+    nodes = nodes_with_cores(ray)
+    answers = {call_on_node(ray, node, installed_version): node for node in nodes}
+    _, missing = ray.wait(list(answers), num_returns=len(answers), timeout=ANSWER_SECONDS)
+    if missing:
+        raise no_answer([answers[reference] for reference in missing])
+    for reference, node in answers.items():
+        check_version(node, get_result(ray, node, reference))
+    return nodes
 
 
-def working_nodes(ray: Any) -> list[Node]:
-    """List the nodes of a cluster that is about to be used; refuse one without any."""
+def nodes_with_cores(ray: Any) -> list[Node]:
+    """List the nodes of a cluster; refuse one without any."""
     nodes = alive_nodes(ray)
     if not nodes:
         raise ClusterError("No node of the Ray cluster has a core. Add one: ray start --address=HOST:PORT.")
     return nodes
 
 
-def check_nodes(ray: Any) -> list[Node]:
-    """Refuse a cluster with a node that has not the same fresh as this machine, or does not answer; list its nodes."""
-    answers = {ask(ray, node, version): node for node in working_nodes(ray)}
-    _, missing = ray.wait(list(answers), num_returns=len(answers), timeout=ANSWER_WITHIN)
-    if missing:
-        names = ", ".join(answers[answer].name for answer in missing)
+def no_answer(nodes: Sequence[Node]) -> ClusterError:
+    """Make the error for nodes that do not answer."""
+    return ClusterError(
+        f"No answer within {ANSWER_SECONDS:.0f} seconds from these nodes of the Ray cluster: "
+        f"{', '.join(node.name for node in nodes)}. Perhaps other jobs use all of their GPUs: see `ray status`."
+    )
+
+
+def installed_version() -> str:
+    """Return the version of fresh on this machine."""
+    return importlib.metadata.version("fresh-rationales")
+
+
+def check_version(node: Node, version: str) -> None:
+    """Refuse a node with another version of fresh, whose results may differ."""
+    if version != installed_version():
         raise ClusterError(
-            f"These nodes of the Ray cluster did not answer within {ANSWER_WITHIN:.0f} seconds: {names}."
+            f"Node {node.name} has fresh {version}, this machine {installed_version()}. Install one version on both."
         )
-    for answer, node in answers.items():
-        check_version(node, answer_of(ray, node, answer))
-    return list(answers.values())
 
 
-def _reason_of(error: BaseException) -> str:
-    """Say in a line what went wrong, also where it did so on another machine."""
-    cause = getattr(error, "cause", None) or error
-    line = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
-    return line if line.endswith(".") else f"{line}."
+def marker_file(store: RunStore, token: str, node_id: str = "") -> Path:
+    """Return the file by which this process, or a node, shows that it works in the folder of runs."""
+    return store.path / "claims" / (f"{token}-{node_id}" if node_id else token)
+
+
+def inspect_node(
+    store: RunStore, data_dir: Path | None, token: str, node_id: str, gpu_memory: Callable[[], Sequence[float]] | None
+) -> NodeInfo:
+    """Describe the node that this is called on, and leave a marker in the folder of runs.
+
+    :param token: A claim that the caller's machine holds in the folder.
+    :param gpu_memory: Looks up the memory of GPUs; None on a node without GPUs, where looking takes a while.
+    """
+    problem = _find_problem(store, data_dir, token)
+    if not problem:
+        try:
+            marker_file(store, token, node_id).touch()
+        except OSError as error:
+            problem = f"cannot write to {store.path}: {error.strerror}. {SHARED}"
+    return NodeInfo(installed_version(), problem, tuple(gpu_memory() if gpu_memory else ()))
+
+
+def _find_problem(store: RunStore, data_dir: Path | None, token: str) -> str:
+    """Explain why this machine cannot work in a folder of runs, in which another machine holds a claim."""
+    if data_dir is not None and not data_dir.is_dir():
+        return f"has no folder {data_dir}, which `data_dir` names. {SHARED}"
+    try:
+        with marker_file(store, token).open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return f"does not see what this machine writes to {store.path}. {SHARED}"
+    except BlockingIOError:
+        return ""
+    except OSError as error:
+        return f"cannot work in {store.path}: {error.strerror}. {LOCKS}"
+    return f"does not see the locks of this machine in {store.path}. {LOCKS}"

@@ -1,29 +1,153 @@
-"""The engine of many machines: workers on the nodes of a Ray cluster, several to a card."""
+"""The Ray executor: workers on all nodes of a Ray cluster, several to a GPU."""
 
 import contextlib
+import math
 import os
+import time
+import uuid
+import warnings
 from collections import Counter, deque
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fresh.errors import ConfigError
-from fresh.experiments.executor import TaskEnd
+from fresh.experiments.local import default_n_workers, gpu_memory
 from fresh.experiments.plan import Task
-from fresh.experiments.ray_cluster import connected
-from fresh.experiments.sites import Site, surveyed
+from fresh.experiments.ray_cluster import (
+    ANSWER_SECONDS,
+    SHARED,
+    ClusterError,
+    Node,
+    NodeInfo,
+    alive_nodes,
+    call_on_node,
+    check_version,
+    connect,
+    get_result,
+    inspect_node,
+    marker_file,
+    no_answer,
+    nodes_with_cores,
+)
+from fresh.experiments.scheduler import TaskEnd
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome, Worker
 
+REFRESH_SECONDS = 5.0
+"""Seconds between two looks at which nodes there are."""
+INSPECTION_SHARE = 0.01
+"""Share of a GPU that a node needs to look up its memory."""
 
-class _Station:
-    """A process on a node that does tasks; it keeps at hand what the next may need too."""
+
+@dataclass(frozen=True, slots=True)
+class WorkerNode:
+    """A node, the number of workers that it has room for, and what each of them gets."""
+
+    node: Node
+    n_workers: int
+    n_cores: int
+    gpu_share: float
+
+
+@dataclass(slots=True)
+class _NodePool:
+    """The nodes of a cluster that can work in a folder of runs; nodes may join and leave."""
+
+    ray: Any
+    store: RunStore
+    data_dir: Path | None
+    token: str
+    """A claim of this process, by which nodes recognize the folder."""
+    ready: dict[str, WorkerNode] = field(default_factory=dict)
+    inspected: dict[str, Any] = field(default_factory=dict)
+    """References to the answers of nodes that have not answered yet."""
+    rejected: set[str] = field(default_factory=set)
+    refreshed: float = -math.inf
+
+    def check_all(self) -> None:
+        """Inspect all nodes; refuse a cluster with a node that cannot work here."""
+        nodes = nodes_with_cores(self.ray)
+        self._inspect(nodes)
+        self.ray.wait(list(self.inspected.values()), num_returns=len(self.inspected), timeout=ANSWER_SECONDS)
+        for node in nodes:
+            self._admit(node)
+        if not self.ready:
+            raise no_answer(nodes)
+        self.refreshed = time.monotonic()
+
+    def refresh(self) -> None:
+        """Notice nodes that joined or left, now and then."""
+        if time.monotonic() - self.refreshed < REFRESH_SECONDS:
+            return
+        nodes = {node.id: node for node in alive_nodes(self.ray)}
+        self.ready = {name: node for name, node in self.ready.items() if name in nodes}
+        self.inspected = {name: reference for name, reference in self.inspected.items() if name in nodes}
+        self._inspect(nodes.values())
+        for node in nodes.values():
+            try:
+                self._admit(node)
+            except ClusterError as error:  # the others go on
+                self.rejected.add(node.id)
+                warnings.warn(f"{error} This node is not used.", stacklevel=2)
+        self.refreshed = time.monotonic()
+
+    def _inspect(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            if node.id not in (self.inspected.keys() | self.ready.keys() | self.rejected):
+                share, measure = (INSPECTION_SHARE, gpu_memory) if node.n_gpus else (0.0, None)
+                arguments = (self.store, self.data_dir, self.token, node.id, measure)
+                self.inspected[node.id] = call_on_node(self.ray, node, inspect_node, *arguments, gpu_share=share)
+
+    def _admit(self, node: Node) -> None:
+        """Use a node from now on if it has answered.
+
+        :raises ClusterError: If it cannot work here.
+        """
+        if node.id not in self.inspected or not self.ray.wait([self.inspected[node.id]], timeout=0)[0]:
+            return
+        info: NodeInfo = get_result(self.ray, node, self.inspected.pop(node.id))
+        check_version(node, info.version)
+        if info.problem:
+            raise ClusterError(f"Node {node.name} {info.problem}")
+        if not marker_file(self.store, self.token, node.id).is_file():
+            raise ClusterError(f"This machine does not see what node {node.name} writes to {self.store.path}. {SHARED}")
+        self.ready[node.id] = _divide_node(node, info.gpu_memory)
+
+
+@contextlib.contextmanager
+def _checked_nodes(ray: Any, folder: Path, data_dir: Path | None) -> Iterator[_NodePool]:
+    """Find the nodes that can work in a folder, which holds markers for as long as the block lasts."""
+    pool = _NodePool(ray, RunStore(folder), data_dir, f"cluster-{uuid.uuid4().hex}")
+    try:
+        with pool.store.claim(pool.token):
+            pool.check_all()
+            yield pool
+    finally:
+        for marker in (folder / "claims").glob(f"{pool.token}*"):
+            marker.unlink(missing_ok=True)
+
+
+def _divide_node(node: Node, gpu_memory: tuple[float, ...]) -> WorkerNode:
+    """Divide a node among workers, as the local executor divides a machine.
+
+    :param gpu_memory: Memory of one GPU of the node, in GB, all of which are taken to be alike.
+    """
+    memory = list(gpu_memory[:1]) * node.n_gpus
+    n_workers = default_n_workers(memory, node.n_cores)
+    share = math.floor(10_000 / math.ceil(n_workers / len(memory))) / 10_000 if memory else 0.0
+    return WorkerNode(node, n_workers, max(1, node.n_cores // n_workers), share)
+
+
+class _WorkerActor:
+    """A process on a node."""
 
     def __init__(self, folder: Path, data_dir: Path | None, current: Path, n_threads: int) -> None:
         import torch
 
         if current.is_dir():
-            os.chdir(current)  # where paths begin that settings name
+            os.chdir(current)  # for relative paths in settings
         torch.set_num_threads(n_threads)
         self.worker = Worker(RunStore(folder), data_dir)
 
@@ -33,105 +157,105 @@ class _Station:
 
 
 @dataclass(slots=True, eq=False)
-class _WorkerProcess:
-    """A station, and what it is at."""
+class _RayWorker:
+    """An actor, and its task."""
 
     actor: Any
-    site: Site
+    node: WorkerNode
     task: Task | None = None
-    answer: Any = None
-    """What will say how the task ended."""
+    outcome: Any = None
+    """Reference to the outcome of the task."""
     corpus: str = ""
-    """The corpus that it was last at, which it need not read again."""
+    """The corpus of its last task, which it has in memory."""
 
 
 class RayExecutor:
-    """Does tasks on all nodes of a Ray cluster; what a node that dies was at is done elsewhere."""
+    """Runs tasks on all nodes of a Ray cluster; tasks of a node that dies are done elsewhere."""
 
     def __init__(
         self, folder: Path, data_dir: Path | None, address: str | None = None, n_workers: int | None = None
     ) -> None:
-        """Join a cluster and look at its nodes.
+        """Join a cluster and check its nodes.
 
         :param folder: Folder of runs, which all nodes see under this name.
-        :param address: Where the cluster is; see :func:`fresh.experiments.ray_cluster.connected`.
-        :param n_workers: How many tasks to do at once, at most; as many as suit the nodes, if not given.
+        :param address: Address of the cluster; see :func:`fresh.experiments.ray_cluster.connect`.
+        :param n_workers: Maximum number of tasks at once; by default as many as suit the nodes.
         """
         if n_workers is not None and n_workers < 1:
             raise ConfigError(f"workers must be at least 1, got {n_workers}.")
-        self.most = n_workers
-        self.places = (folder.resolve(), data_dir.resolve() if data_dir is not None else None)
-        self.hands: list[_WorkerProcess] = []
-        self.sent_back: deque[Task] = deque()
-        self.deaths: Counter[str] = Counter()
+        self.max_workers = n_workers
+        self.paths = (folder.resolve(), data_dir.resolve() if data_dir is not None else None)
+        self.workers: list[_RayWorker] = []
+        self._returned: deque[Task] = deque()
+        self._deaths: Counter[str] = Counter()
         with contextlib.ExitStack() as stack:
-            self.ray = stack.enter_context(connected(address))
-            self.sites = stack.enter_context(surveyed(self.ray, *self.places))
-            self.leaving = stack.pop_all()
+            self.ray = stack.enter_context(connect(address))
+            self.pool = stack.enter_context(_checked_nodes(self.ray, *self.paths))
+            self._on_close = stack.pop_all()
 
     @property
     def n_workers(self) -> int:
-        """How many tasks it does at once, on the nodes that are there now."""
-        self.sites.look_again()
-        room = sum(site.n_workers for site in self.sites.open.values())
-        return room if self.most is None else min(room, self.most)
+        """Number of tasks that it runs at once, on the nodes that are there now."""
+        self.pool.refresh()
+        room = sum(node.n_workers for node in self.pool.ready.values())
+        return room if self.max_workers is None else min(room, self.max_workers)
 
-    def get_ready(self, n_tasks: int) -> None:
-        """Do nothing: workers begin on the nodes that are there when tasks come."""
+    def prepare(self, n_tasks: int) -> None:
+        """Do nothing: workers start on the nodes that are there when tasks come."""
 
     def start(self, task: Task) -> None:
-        """Have a task done, by a free worker that was last at the same corpus if there is one."""
-        free = [hand for hand in self.hands if hand.task is None and hand.site.node.id in self.sites.open]
-        hand = min(free, key=lambda hand: hand.corpus != task.cell.corpus) if free else self.hire()
-        if hand is None:
-            self.sent_back.append(task)
+        """Start a task on an idle worker, preferably one that has the corpus in memory."""
+        idle = [worker for worker in self.workers if worker.task is None and worker.node.node.id in self.pool.ready]
+        worker = min(idle, key=lambda worker: worker.corpus != task.spec.corpus) if idle else self._add_worker()
+        if worker is None:
+            self._returned.append(task)
             return
-        hand.task, hand.corpus = task, task.cell.corpus
-        hand.answer = hand.actor.perform.remote(task)
+        worker.task, worker.corpus = task, task.spec.corpus
+        worker.outcome = worker.actor.perform.remote(task)
 
-    def hire(self) -> _WorkerProcess | None:
-        """Begin another worker, where the fewest died, on the node that is used least; nowhere if one died just now."""
+    def _add_worker(self) -> _RayWorker | None:
+        """Start a worker on the node with the fewest deaths and then the most room; None if a node left just now."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        used = {name: sum(hand.site.node.id == name for hand in self.hands) for name in self.sites.open}
-        roomy = [site for name, site in self.sites.open.items() if used[name] < site.n_workers]
+        used = Counter(worker.node.node.id for worker in self.workers)
+        roomy = [node for name, node in self.pool.ready.items() if used[name] < node.n_workers]
         if not roomy:
             return None
-        site = min(roomy, key=lambda site: (self.deaths[site.node.id], used[site.node.id] / site.n_workers))
-        there = NodeAffinitySchedulingStrategy(site.node.id, soft=False)
-        station = self.ray.remote(_Station).options(
-            num_cpus=site.n_cores, num_gpus=site.card_share, scheduling_strategy=there
+        node = min(roomy, key=lambda node: (self._deaths[node.node.id], used[node.node.id] / node.n_workers))
+        there = NodeAffinitySchedulingStrategy(node.node.id, soft=False)
+        actor = self.ray.remote(_WorkerActor).options(
+            num_cpus=node.n_cores, num_gpus=node.gpu_share, scheduling_strategy=there
         )
-        hand = _WorkerProcess(station.remote(*self.places, Path.cwd(), site.n_cores), site)
-        self.hands.append(hand)
-        return hand
+        worker = _RayWorker(actor.remote(*self.paths, Path.cwd(), node.n_cores), node)
+        self.workers.append(worker)
+        return worker
 
     def wait(self) -> TaskEnd:
         """Wait until a worker ends a task, or dies."""
-        if self.sent_back:
-            return TaskEnd(self.sent_back.popleft(), Outcome("busy"))
-        busy = {hand.answer: hand for hand in self.hands if hand.task is not None}
-        [answer], _ = self.ray.wait(list(busy), num_returns=1)
-        hand = busy[answer]
-        task, hand.task = hand.task, None
+        if self._returned:
+            return TaskEnd(self._returned.popleft(), Outcome("busy"))
+        busy = {worker.outcome: worker for worker in self.workers if worker.task is not None}
+        [reference], _ = self.ray.wait(list(busy), num_returns=1)
+        worker = busy[reference]
+        task, worker.task = worker.task, None
         assert task is not None
         try:
-            return TaskEnd(task, self.ray.get(answer))
+            return TaskEnd(task, self.ray.get(reference))
         except self.ray.exceptions.RayError:
-            self.hands.remove(hand)
-            self.deaths[hand.site.node.id] += 1
-            self.ray.kill(hand.actor)
+            self._deaths[worker.node.node.id] += 1
+            self._end([worker])
             return TaskEnd(task, None)
 
-    def make_room(self) -> None:
-        """End all workers but one that have nothing to do: each holds some memory of a card."""
-        for hand in [hand for hand in self.hands if hand.task is None][1:]:
-            self.ray.kill(hand.actor)
-            self.hands.remove(hand)
+    def release_idle(self) -> None:
+        """End all idle workers but one: each holds some GPU memory."""
+        self._end([worker for worker in self.workers if worker.task is None][1:])
 
     def close(self) -> None:
-        """End all workers; what they are at is broken off and goes on next time."""
-        for hand in self.hands:
-            self.ray.kill(hand.actor)
-        self.hands.clear()
-        self.leaving.close()
+        """End all workers; unfinished tasks are resumed next time."""
+        self._end(list(self.workers))
+        self._on_close.close()
+
+    def _end(self, workers: Iterable[_RayWorker]) -> None:
+        for worker in workers:
+            self.ray.kill(worker.actor)
+            self.workers.remove(worker)

@@ -1,152 +1,225 @@
-"""What came out of runs: read from their folder, put together over seeds."""
+"""Results of runs: read from a store, selected, grouped, and compared by their settings."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fresh.config import suggest
 from fresh.errors import ConfigError
-from fresh.experiments.store import PLANNED, TIMES, RunStore, check_place
+from fresh.experiments.store import PLAN_FIELDS, TIMES, RunStore, check_folder
 from fresh.metrics.bootstrap import short
+from fresh.training.config import FREE
 
-MAIN = "macro-F1"
-"""The figure that is shown where no other is asked for."""
-NOTHING = "–"
+MAIN_METRIC = "macro-F1"
+"""The metric that is shown by default."""
+MISSING = "–"
 SECONDS = "seconds"
-"""The figure that says how long a run takes by itself: training and testing, with what it shares with others."""
+"""Duration of a run by itself: training and testing, with everything that it shares with other runs."""
 EXPLAIN_SECONDS = "explain seconds"
 TIMED = (EXPLAIN_SECONDS, SECONDS)
-"""Figures that are never the same twice."""
+UNRECORDED = "what no setting says, such as how many documents there are"
+"""How runs differ whose settings and seeds are the same."""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """One run of an experiment, done or not."""
+class RunResult:
+    """One run of an experiment, finished or not."""
 
     key: str
     row: str
     corpus: str
     seed: int
     settings: Mapping[str, Any]
-    figures: Mapping[str, float] = field(default_factory=dict)
-    """What was measured, also how long it took; nothing if the run is not done."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Everything that was measured, durations included; empty until the run is finished."""
     failure: str | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
-    """The whole report of the run."""
-    broken: str = ""
-    """Where its report is, if that cannot be read."""
+    """The whole report; empty until the run is finished."""
+    damaged: str = ""
+    """Path of the report if it is damaged."""
 
-    def about(self, name: str) -> Any:
+    def get(self, name: str) -> Any:
         """Look up a setting, or the row, corpus or seed."""
         return getattr(self, name) if name in ("row", "corpus", "seed") else self.settings.get(name)
 
+    def label(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Format several settings for display."""
+        return tuple(format_value(self.get(name)) for name in names)
 
-def read_results(runs: RunStore, experiment: str | None) -> list[Result]:
-    """Read the runs of one experiment, or of all of them; a run that is in two rows is listed in both."""
-    check_place(runs.path)
-    names = [experiment] if experiment is not None else runs.plans()
+    def __str__(self) -> str:
+        return f"{self.corpus}, {self.row}, seed {self.seed}"
+
+
+def read_results(store: RunStore, experiment: str | None) -> list[RunResult]:
+    """Read the runs of one experiment, or of all; a run that is in two rows is listed in both."""
+    check_folder(store.path)
+    names = [experiment] if experiment is not None else store.experiments()
     if not names:
-        raise ConfigError(f"{runs.path} holds no experiment. Make one first: fresh run GRID.toml --out {runs.path}.")
-    planned = {(item["key"], item["row"]): item for name in names for item in runs.plan(name)["runs"]}
-    return [_result_of(runs, item) for item in planned.values()]
+        raise ConfigError(f"{store.path} holds no experiment. Run one first: fresh run GRID.toml --out {store.path}.")
+    planned = {(item["key"], item["row"]): item for name in names for item in store.read_plan(name)["runs"]}
+    return [_read_result(store, item) for item in planned.values()]
 
 
-def _result_of(runs: RunStore, planned: Mapping[str, Any]) -> Result:
-    """Read what is there of a run."""
-    report = runs.report(planned["key"]) or {}
-    failure = None if report else runs.failure(planned["key"])
+def _read_result(store: RunStore, planned: Mapping[str, Any]) -> RunResult:
+    key = planned["key"]
+    report = store.read_report(key) or {}
     times = report.get(TIMES, {})
-    figures = dict(report.get("figures", {}))
+    metrics = dict(report.get("figures", {}))
     if EXPLAIN_SECONDS in times:
-        figures[EXPLAIN_SECONDS] = times[EXPLAIN_SECONDS]
+        metrics[EXPLAIN_SECONDS] = times[EXPLAIN_SECONDS]
     if SECONDS in times:
-        figures[SECONDS] = times[SECONDS] + times.get("shared seconds", 0.0)
-    broken = "" if report else str(runs.broken(planned["key"]) or "")
-    return Result(
-        **{name: planned[name] for name in PLANNED}, figures=figures, failure=failure, report=report, broken=broken
-    )
+        metrics[SECONDS] = times[SECONDS] + times.get("shared seconds", 0.0)
+    failure = None if report else store.read_failure(key)
+    damaged = "" if report else str(store.damaged_report(key) or "")
+    about = {name: planned[name] for name in PLAN_FIELDS}
+    return RunResult(**about, metrics=metrics, failure=failure, report=report, damaged=damaged)
 
 
-def where(results: Sequence[Result], conditions: Mapping[str, str]) -> list[Result]:
-    """Take the results whose settings have given values; several values are written with commas.
+def select(results: Sequence[RunResult], conditions: Mapping[str, str]) -> list[RunResult]:
+    """Select the results whose settings have the given values; commas separate several values.
 
-    A value may have commas of its own, as the names of many rows have.
+    A value may itself contain commas, as the names of many rows do.
     """
     check_names(results, conditions)
-    wanted = {
-        name: _take_apart(values, {written(result.about(name)) for result in results}, name)
+    allowed = {
+        name: _split_values(values, {format_value(result.get(name)) for result in results}, name)
         for name, values in conditions.items()
     }
     return [
-        result for result in results if all(written(result.about(name)) in values for name, values in wanted.items())
+        result
+        for result in results
+        if all(format_value(result.get(name)) in values for name, values in allowed.items())
     ]
 
 
-def _take_apart(text: str, known: Iterable[str], name: str) -> list[str]:
-    """Take values apart that are written with commas; a longer one goes before those it begins with.
-
-    :param name: The setting that has the known values.
-    """
-    ordered, found, rest = sorted(known, key=len, reverse=True), list[str](), text
+def _split_values(text: str, known: Iterable[str], name: str) -> list[str]:
+    """Split text at commas into known values of a setting; a longer value wins over one that it starts with."""
+    ordered, values, rest = sorted(known, key=len, reverse=True), list[str](), text
     while True:
         value = next((value for value in ordered if f"{rest},".startswith(f"{value},")), None)
         if value is None:
-            wrong = rest.partition(",")[0]
-            raise ConfigError(suggest(wrong, f"a value of {name} in these runs", sorted(ordered)))
-        found.append(value)
+            raise ConfigError(suggest(rest.partition(",")[0], f"a value of {name} in these runs", sorted(ordered)))
+        values.append(value)
         if rest == value:
-            return found
+            return values
         rest = rest[len(value) + 1 :]
 
 
-def written(value: object) -> str:
-    """Write the value of a setting; what a run does not have is a dash."""
-    return NOTHING if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+def format_value(value: object) -> str:
+    """Format the value of a setting; a setting that a run does not have is a dash."""
+    return MISSING if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def check_names(results: Iterable[Result], names: Iterable[str], more: Iterable[str] = ()) -> None:
-    """Refuse names that no run has as a setting.
+def check_names(results: Iterable[RunResult], names: Iterable[str], extra: Iterable[str] = ()) -> None:
+    """Refuse names that are not settings of any run.
 
-    :param more: Names that will do as well.
+    :param extra: Further names to accept.
     """
-    known = {"row", "corpus", "seed", *more, *(name for result in results for name in result.settings)}
-    wrong = [suggest(name, "a setting of these runs", sorted(known)) for name in names if name not in known]
-    if wrong:
-        raise ConfigError("\n".join(wrong))
+    known = {"row", "corpus", "seed", *extra, *(name for result in results for name in result.settings)}
+    problems = [suggest(name, "a setting of these runs", sorted(known)) for name in names if name not in known]
+    if problems:
+        raise ConfigError("\n".join(problems))
 
 
-def check_figures(results: Iterable[Result], names: Iterable[str]) -> None:
-    """Refuse figures that no run has; as long as none is done, any may come."""
-    known = sorted({name for result in results for name in result.figures})
-    wrong = [suggest(name, "a figure of these runs", known) for name in names if known and name not in known]
-    if wrong:
-        raise ConfigError("\n".join(wrong))
+def check_metrics(results: Iterable[RunResult], names: Iterable[str]) -> None:
+    """Refuse metrics that no run has; until the first run is finished, any name is accepted."""
+    known = sorted({name for result in results for name in result.metrics})
+    problems = [suggest(name, "a metric of these runs", known) for name in names if known and name not in known]
+    if problems:
+        raise ConfigError("\n".join(problems))
 
 
-def each_once(results: Iterable[Result]) -> list[Result]:
-    """Leave out what is a run again under the name of another row."""
-    found: dict[str, Result] = {}
+def unique_runs(results: Iterable[RunResult]) -> list[RunResult]:
+    """Drop runs that are listed again under the name of another row."""
+    unique: dict[str, RunResult] = {}
     for result in results:
-        found.setdefault(result.key, result)
-    return list(found.values())
+        unique.setdefault(result.key, result)
+    return list(unique.values())
 
 
-def grouped(results: Iterable[Result], by: Callable[[Result], Any]) -> dict[Any, list[Result]]:
-    """Put results together that have something in common, in the order in which it first occurs."""
-    groups: dict[Any, list[Result]] = {}
+def group_by(results: Iterable[RunResult], key: Callable[[RunResult], Any]) -> dict[Any, list[RunResult]]:
+    """Group results, in order of first occurrence."""
+    groups: dict[Any, list[RunResult]] = {}
     for result in results:
-        groups.setdefault(by(result), []).append(result)
+        groups.setdefault(key(result), []).append(result)
     return groups
 
 
-def values_of(results: Iterable[Result], figure: str) -> list[float]:
-    """Take one figure of all runs that have it."""
-    return [result.figures[figure] for result in results if figure in result.figures]
+def metric_values(results: Iterable[RunResult], metric: str) -> list[float]:
+    """Collect one metric of all runs that have it."""
+    return [result.metrics[metric] for result in results if metric in result.metrics]
 
 
-def summary(values: Sequence[float]) -> str:
-    """Write the mean, the smallest and the largest of some figures, as the paper does."""
+def mean_and_range(values: Sequence[float]) -> str:
+    """Format the mean, the smallest and the largest value, as the paper does."""
     if not values:
         return ""
     mean = short(sum(values) / len(values))
     return mean if len(values) == 1 else f"{mean} ({short(min(values))}–{short(max(values))})"
+
+
+def differing_settings(runs: Sequence[RunResult]) -> list[str]:
+    """List the settings in which runs differ, except the seed and settings that only affect speed."""
+    names = dict.fromkeys(["corpus", *(name for run in runs for name in run.settings)])
+    return [name for name in names if name not in ("seed", *FREE) and len({str(run.get(name)) for run in runs}) > 1]
+
+
+def mixed_settings(runs: Iterable[RunResult]) -> tuple[str, ...]:
+    """List everything in which runs of one cell differ besides the seed; two runs with one seed differ in something."""
+    unique = unique_runs(runs)
+    has_duplicates = len({run.seed for run in unique}) < len(unique)
+    return tuple(differing_settings(unique) or ([UNRECORDED] if has_duplicates else []))
+
+
+def distinguishing_settings(cells: Iterable[Sequence[RunResult]]) -> tuple[str, ...]:
+    """Choose a few settings that split cells until the runs of each differ in nothing but the seed."""
+    names: list[str] = []
+    mixed = [list(cell) for cell in cells if differing_settings(cell)]
+    while mixed:
+        candidates = dict.fromkeys(name for cell in mixed for name in differing_settings(cell))
+        # Greedy: take the setting that leaves the fewest mixed cells.
+        left = {name: [part for cell in mixed for part in _split(cell, name)] for name in candidates}
+        names.append(min(candidates, key=lambda name: len(left[name])))
+        mixed = left[names[-1]]
+    return tuple(names)
+
+
+def _split(cell: Sequence[RunResult], name: str) -> Iterator[list[RunResult]]:
+    """Split a cell by a setting, and return the parts that are still mixed."""
+    return filter(differing_settings, group_by(cell, lambda run: str(run.get(name))).values())
+
+
+def matching_runs(runs: Sequence[RunResult], others: Sequence[RunResult]) -> list[RunResult]:
+    """Select the runs that agree with other runs, setting by setting, wherever there are such runs."""
+    matching = list(runs)
+    for name in differing_settings(runs):
+        values = {str(run.get(name)) for run in others}
+        matching = [run for run in matching if str(run.get(name)) in values] or matching
+    return matching
+
+
+def status(results: Sequence[RunResult]) -> Iterator[str]:
+    """Describe how many runs are finished, which failed and why, and which reports are damaged."""
+    yield run_counts(results)
+    for result in unique_runs(results):
+        if result.failure is not None:
+            yield f"failed: {result}: {result.failure}"
+    yield from damaged_reports(results)
+
+
+def run_counts(results: Sequence[RunResult]) -> str:
+    """Count the runs that are finished, failed and open."""
+    runs = unique_runs(results)
+    n_done, n_failed = sum(bool(run.report) for run in runs), sum(run.failure is not None for run in runs)
+    n_runs = "1 run" if len(runs) == 1 else f"{len(runs):,} runs"
+    return f"{n_runs}: {n_done:,} done, {n_failed:,} failed, {len(runs) - n_done - n_failed:,} open."
+
+
+def damaged_reports(results: Sequence[RunResult]) -> Iterator[str]:
+    """Name the reports that cannot be read, and say what to do."""
+    for result in unique_runs(results):
+        if result.damaged:
+            yield (
+                f"damaged: {result.damaged}, the report of {result}, has no metrics that can be read. "
+                "Repeat the `fresh run` command to redo the run."
+            )

@@ -1,185 +1,245 @@
-"""In which order the tasks of a grid are given to an engine, and what becomes of those that fail."""
+"""The order in which the tasks of a grid are given to workers, and what happens to tasks that fail."""
 
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
-from fresh.experiments.artifacts import is_kept
-from fresh.experiments.executor import Executor, ProgressView, TaskEnd
+from fresh.experiments.artifacts import has_scores
 from fresh.experiments.plan import Task
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
 
-N_TRIES = 3
-"""How often a task is begun whose worker dies under it."""
-N_CROWDED = 3
-"""How often a task may find no room beside others before it waits until no other is left."""
-WELL = 2
-"""Times the number of tasks at once: how many must be done until one more is tried after a card was full."""
+MAX_DEATHS = 3
+"""How many workers may die on one task before it fails."""
+MAX_CROWDED = 3
+"""How often a task may run out of GPU memory beside others before it waits until it can run alone."""
+N_DONE_PER_STEP = 2
+"""Times the current limit: tasks that must be done until the limit rises by one after a GPU was full."""
 PAUSE = 0.2
-"""Seconds until the next look at what others work on."""
+"""Seconds until another look at what other processes work on."""
+
+
+class TaskEnd(NamedTuple):
+    """A task and its outcome; None if its worker died."""
+
+    task: Task
+    outcome: Outcome | None
+
+
+class Executor(Protocol):
+    """Runs tasks on workers."""
+
+    @property
+    def n_workers(self) -> int:
+        """Number of tasks that it runs at once."""
+        ...
+
+    def prepare(self, n_tasks: int) -> None:
+        """Start workers in advance if that takes a while.
+
+        :param n_tasks: Maximum number of tasks to come.
+        """
+        ...
+
+    def start(self, task: Task) -> None:
+        """Start a task on a free worker."""
+        ...
+
+    def wait(self) -> TaskEnd:
+        """Wait until one of the started tasks ends."""
+        ...
+
+    def release_idle(self) -> None:
+        """End all idle workers but one, and so free the memory that they hold."""
+        ...
+
+    def close(self) -> None:
+        """End all workers; unfinished tasks are stopped."""
+        ...
+
+
+class ProgressView(Protocol):
+    """Shows the progress of a grid."""
+
+    def set_tasks(self, tasks: Sequence[Task]) -> None:
+        """Set the tasks to do; all others are done, or failed before."""
+        ...
+
+    def on_start(self, task: Task) -> None:
+        """Handle a task that was given to a worker."""
+        ...
+
+    def on_busy(self, task: Task) -> None:
+        """Handle a task that waits because another process works on it."""
+        ...
+
+    def on_crowded(self, task: Task, is_last: bool) -> None:
+        """Handle a task that waits because the GPU was full.
+
+        :param is_last: Whether it waits until it can run alone.
+        """
+        ...
+
+    def on_death(self, task: Task) -> None:
+        """Handle a task that waits because its worker died."""
+        ...
+
+    def on_end(self, task: Task, outcome: Outcome) -> None:
+        """Handle a task that is done or failed."""
+        ...
 
 
 @dataclass(slots=True)
-class Dispatcher:
-    """Gives tasks to an engine as soon as what they need is there."""
+class Scheduler:
+    """Gives tasks to an executor as soon as what they need is done."""
 
-    runs: RunStore
-    engine: Executor
+    store: RunStore
+    executor: Executor
     view: ProgressView
-    plans: Sequence[str] = ()
-    """Experiments whose plans must stay in the folder of runs for as long as tasks are done."""
-    waiting: list[Task] = field(default_factory=list)
-    most: int | None = None
-    """How many tasks are done at once since a card was full; as many as there are workers if it never was."""
-    n_well: int = 0
-    """Tasks done since then, or since one more was tried."""
-    n_crowded: Counter[str] = field(default_factory=Counter)
-    """How often each task found no room on a card, but for when it was tried alone, in the end."""
-    due: dict[str, int] = field(default_factory=dict)
-    """How many tasks must be over until one that found no room is tried again."""
-    crowded: list[Task] = field(default_factory=list)
-    """Tasks that found none too often, which are tried again alone, in the end."""
-    alone: bool = False
-    """Whether what is running was put off, and has no other task beside it now."""
+    experiments: Sequence[str] = ()
+    """Experiments whose plans must remain in the folder of runs."""
+    pending: list[Task] = field(default_factory=list)
     running: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
-    """Why each task that failed did."""
-    tries: dict[str, int] = field(default_factory=dict)
+    """Why each failed task failed."""
+    n_deaths: Counter[str] = field(default_factory=Counter)
+    n_crowded: Counter[str] = field(default_factory=Counter)
+    """How often each task ran out of GPU memory beside others."""
+    limit: int | None = None
+    """Number of tasks at once since a GPU was full; None if none ever was."""
+    n_done_at_limit: int = 0
+    retry_after: dict[str, int] = field(default_factory=dict)
+    """How many tasks must have ended until one that ran out of memory is tried again."""
+    retry_alone: list[Task] = field(default_factory=list)
+    """Tasks that ran out of memory too often, and are tried again alone, in the end."""
+    is_alone: bool = False
+    """Whether the running task is one of these."""
 
     @property
-    def n_over(self) -> int:
-        """How many tasks are done, or failed."""
+    def n_ended(self) -> int:
+        """Number of tasks that are done or failed."""
         return len(self.done) + len(self.failed)
 
-    def carry_out(self, tasks: Sequence[Task]) -> dict[str, str]:
-        """Do all tasks; one that fails takes only those with it that need it.
+    def run(self, tasks: Sequence[Task]) -> dict[str, str]:
+        """Do all tasks; a failure affects only the tasks that need the failed one.
 
-        :param tasks: What is needed stands before what needs it.
-        :return: Why each task that failed did, by its key.
-        :raises GoneError: If the folder of runs is deleted meanwhile.
+        :param tasks: Each after the tasks that it needs.
+        :return: Why each failed task failed, by its key.
+        :raises StoreDeletedError: If the folder of runs is deleted meanwhile.
         """
         assert {need for task in tasks for need in task.needs} <= {task.key for task in tasks}
-        self.waiting = self.left(tasks)
-        self.view.expect(self.waiting)
-        while self.waiting or self.crowded or self.running:
-            self.start_ready()
-            if not self.running and self.due:
-                self.due.clear()  # no other is left whose end they could wait for
-            elif not self.running and self.crowded:
-                self.start_alone()
+        self.pending = self._unfinished(tasks)
+        self.view.set_tasks(self.pending)
+        while self.pending or self.retry_alone or self.running:
+            self._start_ready()
+            if not self.running and self.retry_after:
+                self.retry_after.clear()  # there is no other task left to wait for
+            elif not self.running and self.retry_alone:
+                self.is_alone = True
+                self.executor.release_idle()
+                self._start(self.retry_alone.pop(0))
             if self.running:
-                ended = self.engine.wait()
-                self.runs.check_there(self.plans)
-                self.note(ended)
+                end = self.executor.wait()
+                self.store.check_plans(self.experiments)
+                self._handle(end)
         return self.failed
 
-    def left(self, tasks: Sequence[Task]) -> list[Task]:
-        """Leave out runs that are done or have failed, and what only they need; scores that are kept need nothing."""
+    def _unfinished(self, tasks: Sequence[Task]) -> list[Task]:
+        """Leave out runs that are done or failed, and what only they need; stored scores need no support model."""
         runs = [task for task in tasks if task.kind == "run"]
-        self.done |= {task.key for task in runs if self.runs.report(task.key) is not None}
-        open_runs = [task for task in runs if task.key not in self.done]
-        for task in open_runs:
-            reason = self.runs.failure(task.key)
+        self.done |= {task.key for task in runs if self.store.read_report(task.key) is not None}
+        for task in runs:
+            reason = None if task.key in self.done else self.store.read_failure(task.key)
             if reason is not None:
                 self.failed[task.key] = reason
-        needed = {task.key for task in open_runs if task.key not in self.failed}
+        needed = {task.key for task in runs} - self.done - self.failed.keys()
         for task in reversed(tasks):
-            if task.key in needed and not (task.kind == "scores" and is_kept(self.runs.shared(task.key))):
+            if task.key in needed and not (task.kind == "scores" and has_scores(self.store.shared_folder(task.key))):
                 needed |= set(task.needs)
         self.done |= {task.key for task in tasks} - needed - self.failed.keys()
         return [task for task in tasks if task.key in needed]
 
-    def start_ready(self) -> None:
-        """Give work to all workers that are free, as far as there is any that can be done now, in its order."""
-        for task in list(self.waiting):
-            if len(self.running) >= min(self.engine.n_workers, self.most or self.engine.n_workers):
+    def _start_ready(self) -> None:
+        """Start tasks, in their order, until all workers are busy or no task is ready."""
+        for task in list(self.pending):
+            if len(self.running) >= min(self.executor.n_workers, self.limit or self.executor.n_workers):
                 return
             lost = next((need for need in task.needs if need in self.failed), None)
             if lost is not None:
-                self.waiting.remove(task)
-                self.give_up(task, self.failed[lost])
-            elif self.done.issuperset(task.needs) and self.n_over >= self.due.get(task.key, 0):
-                self.waiting.remove(task)
-                self.start(task)
+                self.pending.remove(task)
+                self._fail(task, self.failed[lost])
+            elif self.done.issuperset(task.needs) and self.n_ended >= self.retry_after.get(task.key, 0):
+                self.pending.remove(task)
+                self._start(task)
 
-    def start_alone(self) -> None:
-        """Try a task again that found no room, now that nothing else can be done without it."""
-        self.alone = True
-        self.engine.make_room()
-        self.start(self.crowded.pop(0))
-
-    def start(self, task: Task) -> None:
-        """Give a task to a worker."""
+    def _start(self, task: Task) -> None:
         self.running.add(task.key)
-        self.due.pop(task.key, None)
-        self.view.started(task)
-        self.engine.start(task)
+        self.retry_after.pop(task.key, None)
+        self.view.on_start(task)
+        self.executor.start(task)
 
-    def note(self, ended: TaskEnd) -> None:
-        """Take note of how a task ended."""
-        task, outcome = ended
-        alone, self.alone = self.alone, False
-        waiting = self.crowded if alone else self.waiting
+    def _handle(self, end: TaskEnd) -> None:
+        task, outcome = end
+        was_alone, self.is_alone = self.is_alone, False
+        queue = self.retry_alone if was_alone else self.pending
         self.running.discard(task.key)
         if outcome is None:
-            self.tries[task.key] = self.tries.get(task.key, 0) + 1
-            if self.tries[task.key] < N_TRIES:
-                waiting.insert(0, task)
-                self.view.died(task)
+            self.n_deaths[task.key] += 1
+            if self.n_deaths[task.key] < MAX_DEATHS:
+                queue.insert(0, task)
+                self.view.on_death(task)
             else:
-                self.give_up(task, f"Its worker died {N_TRIES} times, perhaps for want of memory.", f"{task}: ")
+                self._fail(task, f"Its worker died {MAX_DEATHS} times, perhaps because memory ran out.", f"{task}: ")
         elif outcome.status == "busy":
-            waiting.append(task)
-            self.view.put_off(task)
+            queue.append(task)
+            self.view.on_busy(task)
             if not self.running:
-                self.due.clear()  # whoever else is at it may be at it for long
+                self.retry_after.clear()  # the other process may work on it for long
             time.sleep(PAUSE)
-        elif outcome.status == "crowded" and not alone:
-            self.put_off_crowded(task)
+        elif outcome.status == "crowded" and not was_alone:
+            self._defer(task)
         elif outcome.status == "done":
             self.done.add(task.key)
-            self.try_more()
-            self.view.ended(task, outcome)
+            self._raise_limit()
+            self.view.on_end(task, outcome)
         else:
-            also = " (Also with no other task beside it.)" if alone else ""
-            self.give_up(task, outcome.error + also, f"{task}: ", outcome.where)
+            also = " (Even when it ran alone.)" if was_alone else ""
+            self._fail(task, outcome.error + also, f"{task}: ", outcome.where)
 
-    def put_off_crowded(self, task: Task) -> None:
-        """Have a task wait that found no room, until as many are over as are running; in the end, until all are.
-
-        Then it comes first, since others may need it, and fewer are running beside it.
-        """
+    def _defer(self, task: Task) -> None:
+        """Lower the limit, and retry a task after as many others have ended as are running; in the end, alone."""
         self.n_crowded[task.key] += 1
-        at_last = self.n_crowded[task.key] == N_CROWDED
-        if at_last:
-            self.crowded.append(task)
+        is_last = self.n_crowded[task.key] == MAX_CROWDED
+        if is_last:
+            self.retry_alone.append(task)
         else:
-            self.waiting.insert(len(self.due), task)  # after others of its kind
-            self.most, self.n_well = max(1, len(self.running)), 0
-            self.due[task.key] = self.n_over + self.most
+            # Before all others, since these may need it; after deferred ones, which keep their order.
+            self.pending.insert(len(self.retry_after), task)
+            self.limit, self.n_done_at_limit = max(1, len(self.running)), 0
+            self.retry_after[task.key] = self.n_ended + self.limit
         if not self.running:
-            self.engine.make_room()
-        self.view.crowded(task, at_last)
+            self.executor.release_idle()
+        self.view.on_crowded(task, is_last)
 
-    def try_more(self) -> None:
-        """Count a task that is done; after some of them, one more is done at once than since a card was full."""
-        self.n_well += 1
-        if self.most is not None and self.n_well >= WELL * self.most:
-            self.most, self.n_well = self.most + 1, 0
+    def _raise_limit(self) -> None:
+        """Try one more task at once after enough tasks were done at the current limit."""
+        self.n_done_at_limit += 1
+        if self.limit is not None and self.n_done_at_limit >= N_DONE_PER_STEP * self.limit:
+            self.limit, self.n_done_at_limit = self.limit + 1, 0
 
-    def give_up(self, task: Task, error: str, whose: str = "", where: str = "") -> None:
-        """Leave a task, and so those that need it, undone.
+    def _fail(self, task: Task, error: str, name: str = "", where: str = "") -> None:
+        """Give up a task, and so the tasks that need it.
 
-        :param whose: What those that need it are to hear before the error.
-        :param where: Where it broke, if that is not written down yet.
+        :param name: What these put in front of the error.
+        :param where: The traceback, if it was not written yet.
         """
-        self.failed[task.key] = error if task.kind == "run" else whose + error
-        if task.kind == "run" and self.runs.failure(task.key) is None:
+        self.failed[task.key] = error if task.kind == "run" else name + error
+        if task.kind == "run" and self.store.read_failure(task.key) is None:
             try:
-                self.runs.fail(task.key, error, where)
+                self.store.save_failure(task.key, error, where)
             except OSError as problem:
-                self.failed[task.key] += f" (This could not be written down: {problem.strerror}.)"
-        self.view.ended(task, Outcome("failed", error))
+                self.failed[task.key] += f" (This could not be written to disk: {problem.strerror}.)"
+        self.view.on_end(task, Outcome("failed", error))

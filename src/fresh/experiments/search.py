@@ -1,4 +1,4 @@
-"""A search for good settings: many trainings, each judged on dev, in a study that goes on where it was broken off."""
+"""A search for good settings: many trainings, each judged on dev, in a study that can be resumed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fresh._io import check_output_folder
+from fresh._io import check_output_folder, write_text
 from fresh._optional import optional_import
 from fresh.config import (
     check_min,
@@ -35,14 +35,15 @@ SPACES = {
     "lei": ("lambda_1=0.01:1:log", "lambda_2=0,0.5,1,2"),
     "bastings": ("lagrange_rate=0.001:0.1:log", "lambda_2=0,0.5,1,2"),
 }
-"""What is searched where nothing else is said; for lei, the paper's search."""
-NOTE, TRIALS, BEST = "search.json", "trials.log", "best.toml"
+"""Default search spaces; that of lei is the paper's."""
+SEARCH_FILE, TRIALS_FILE, BEST_FILE = "search.json", "trials.log", "best.toml"
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Values of a setting from which a search draws: a few, or all between two."""
+    """The values of a setting that a search draws from: a few, or all between two."""
 
+    # Folders of searches hold the repr of this class: its name and its fields must stay.
     name: str
     choices: tuple[float, ...] = ()
     low: float = 0.0
@@ -50,7 +51,7 @@ class Span:
     log: bool = False
 
     def draw(self, trial: Any) -> float:
-        """Have a value drawn."""
+        """Have an Optuna trial draw a value."""
         if self.choices:
             return float(trial.suggest_categorical(self.name, self.choices))
         return float(trial.suggest_float(self.name, self.low, self.high, log=self.log))
@@ -62,15 +63,16 @@ def read_span(text: str, method: str) -> Span:
     known = {setting.name: setting for setting in list_settings(find_config(method))}
     if name not in known:
         raise ConfigError(suggest(name, f"a setting of the method {method}", known))
-    if not {float, int} & {*union_types(known[name].kind)}:
-        raise ConfigError(f"{name} has no numbers to draw from. Compare its values in the rows of a grid: fresh run.")
-    if ":" in values and float not in union_types(known[name].kind):
-        raise ConfigError(f"{name} has no values between two others. Write {name}=one,two,three, with numbers.")
+    kinds = union_types(known[name].kind)
+    if not {float, int} & {*kinds}:
+        raise ConfigError(f"{name} has no numbers to draw from. To compare its values, use a grid: fresh run.")
+    if ":" in values and float not in kinds:
+        raise ConfigError(f"{name} must be a whole number. Write {name}=one,two,three, with numbers.")
     try:
         if ":" not in values:
             return Span(name, tuple(map(float, values.split(","))))
-        low, high, *how = values.split(":")
-        span = Span(name, (), float(low), float(high), how == ["log"])
+        low, high, *scale = values.split(":")
+        span = Span(name, (), float(low), float(high), scale == ["log"])
     except ValueError:
         span = Span(name)
     if not span.low < span.high or (span.log and span.low <= 0) or values.count(":") > 1 + span.log:
@@ -91,11 +93,11 @@ def search(
     progress: Progress | None = None,
     **settings: Any,
 ) -> dict[str, float]:
-    """Train with settings that are drawn, judge each on dev, and write down the best.
+    """Train with settings that are drawn at random, judge each model on dev, and write the best settings to a file.
 
-    :param out: Folder of the study; a search that was broken off goes on there.
-    :param trials: How many trainings there shall be in all.
-    :param space: What is drawn, such as ``lambda_1=0.01:1:log``; the paper's search if not given.
+    :param out: Folder of the search; an interrupted search is resumed there.
+    :param trials: Number of trainings in all.
+    :param space: What is drawn, such as ``lambda_1=0.01:1:log``; by default the method's space in `SPACES`.
     :return: The best settings.
     """
     optuna = optional_import("optuna", "search", "fresh search")
@@ -103,107 +105,95 @@ def search(
     run = resolve_settings(data, data_dir, config, settings)
     raise_all(
         *check_min(1, trials=trials),
-        None if process_group().size == 1 else "fresh search trains in one process. Start it alone.",
+        None if process_group().size == 1 else "fresh search trains in one process. Start a single process.",
     )
-    spans = _spans_of(space, run)
+    spans = _read_space(space, run)
     splits = read_usable_splits(data, data_dir, run, progress)
     own = {name: value for name, value in run_identity(run, splits, None).items() if name != "train.epochs"}
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
-    wanted = {**own, **lasting, "space": [repr(span) for span in spans]}
-    study = _open_study(optuna, Path(out), wanted)
-    given = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
+    study = _open_study(optuna, Path(out), {**own, **lasting, "space": [repr(span) for span in spans]})
+    fixed = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
     context = RunContext(progress=progress, feature_store=FeatureStore.from_config(run.method.train.engine))
-    while len(finished(study)) < trials:
-        told = _try_next(optuna, study, spans, splits, run, context)
-        progress.say(f"Trial {len(finished(study))} of {trials}: {told}")
-        _write_best(Path(out) / BEST, {**given, "method": run.config.method}, study)
+    while len(_finished_trials(study)) < trials:
+        result = _run_trial(optuna, study, spans, splits, run, context)
+        progress.say(f"Trial {len(_finished_trials(study))} of {trials}: {result}")
+        if _has_best(study):
+            _write_best(Path(out) / BEST_FILE, {**fixed, "method": run.config.method}, study.best_params)
     if not _has_best(study):
-        raise ConfigError("No trial came to an end. Search other values, or lower the learning_rate.")
+        raise ConfigError("Every trial failed. Search other values, or a lower learning_rate.")
     return dict(study.best_params)
 
 
-def _spans_of(space: Sequence[str], run: RunSettings) -> list[Span]:
-    """Read what is searched, or take what is worth searching for a method."""
+def _read_space(space: Sequence[str], run: RunSettings) -> list[Span]:
     method = run.config.method
     if not space and method not in SPACES:
-        raise ConfigError(f"Say what is searched for the method {method}, such as space='learning_rate=1e-5:1e-3:log'.")
+        raise ConfigError(
+            f"The method {method} has no default search space. Set one, as in space='learning_rate=1e-5:1e-3:log'."
+        )
     spans = [read_span(text, method) for text in space or SPACES[method]]
     for span in spans:
         for edge in span.choices or (span.low, span.high):
-            _with_values(run, {span.name: edge})  # what cannot be used is refused before any work
+            _replace_settings(run, {span.name: edge})  # refuses invalid values before any work
     return spans
 
 
-def _open_study(optuna: Any, folder: Path, wanted: dict[str, Any]) -> Any:
-    """Begin a study in a folder, or go on with the one that is there if it is the same."""
-    note = folder / NOTE
+def _open_study(optuna: Any, folder: Path, about: dict[str, Any]) -> Any:
+    """Create a study in a folder, or open the one that is there if it is of the same search."""
+    note = folder / SEARCH_FILE
     if note.is_file():
-        found = json.loads(note.read_text(encoding="utf-8"))
-        changed = ", ".join(sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key)))
+        known = json.loads(note.read_text(encoding="utf-8"))
+        changed = ", ".join(sorted(key for key in {*known, *about} if known.get(key) != about.get(key)))
         if changed:
             raise ConfigError(f"{folder} holds a search that differs in: {changed}. Choose another folder.")
     else:
         check_output_folder(folder, "the search")
     folder.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps(wanted, indent=2), encoding="utf-8")
+    note.write_text(json.dumps(about, indent=2), encoding="utf-8")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    journal = optuna.storages.journal.JournalFileBackend(str(folder / TRIALS))
+    journal = optuna.storages.journal.JournalFileBackend(str(folder / TRIALS_FILE))
     storage = optuna.storages.JournalStorage(journal)
     return optuna.create_study(study_name="fresh", storage=storage, direction="maximize", load_if_exists=True)
 
 
-def _try_next(
+def _run_trial(
     optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: RunSettings, context: RunContext
 ) -> str:
-    """Draw values, train with them, and say how well that does."""
-    study.sampler = optuna.samplers.RandomSampler(seed=_drawn_from(run, len(finished(study))))
+    """Draw values, train with them, record the score on dev or the failure, and describe the result."""
+    # A seed for each trial makes its values the same however often the search was interrupted.
+    seed = np.random.SeedSequence((run.method.train.seed, len(_finished_trials(study)))).generate_state(1)[0]
+    study.sampler = optuna.samplers.RandomSampler(seed=int(seed))
     trial = study.ask()
     values = {span.name: span.draw(trial) for span in spans}
-    told = _judge(optuna, study, trial, splits, _with_values(run, values), context)
-    return f"{', '.join(f'{name} {value:.4g}' for name, value in values.items())}: {told}"
-
-
-def _with_values(run: RunSettings, values: Mapping[str, float]) -> RunSettings:
-    """Change some settings of a run."""
-    return RunSettings(run.config, from_mapping(type(run.method), {**asdict(run.method), **values}))
-
-
-def _judge(optuna: Any, study: Any, trial: Any, splits: Splits, run: RunSettings, context: RunContext) -> str:
-    """Train with the settings of a trial and tell the study how well it does on dev, or that it broke down."""
+    shown = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+    trial_run = _replace_settings(run, values)
     try:
-        model = train_method(run.config.method, splits, run.method, context, None).model
+        model = train_method(run.config.method, splits, trial_run.method, context, None).model
     except DataError:
         raise  # no other values would help
     except ValueError as error:
         study.tell(trial, state=optuna.trial.TrialState.FAIL)
-        return f"no result ({error})"
-    explained = explain_all(model, [example.document for example in splits.dev], context.progress, "dev")
-    given = [item.prediction.label for item in explained]
-    score = macro_f1([example.label for example in splits.dev], given, model.labels)
+        return f"{shown}: no result ({error})"
+    explanations = explain_all(model, [example.document for example in splits.dev], context.progress, "dev")
+    predicted = [item.prediction.label for item in explanations]
+    score = macro_f1([example.label for example in splits.dev], predicted, model.labels)
     study.tell(trial, score)
-    return f"dev macro-F1 {score:.3f} (best {study.best_value:.3f})"
+    return f"{shown}: dev macro-F1 {score:.3f} (best {study.best_value:.3f})"
 
 
-def finished(study: Any) -> list[Any]:
-    """List the trials that came to an end, one way or another."""
+def _replace_settings(run: RunSettings, values: Mapping[str, float]) -> RunSettings:
+    return RunSettings(run.config, from_mapping(type(run.method), {**asdict(run.method), **values}))
+
+
+def _finished_trials(study: Any) -> list[Any]:
     return [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
 
 
 def _has_best(study: Any) -> bool:
-    """Say whether any trial has a score."""
-    return any(trial.value is not None for trial in finished(study))
+    return any(trial.value is not None for trial in _finished_trials(study))
 
 
-def _write_best(path: Path, given: Mapping[str, Any], study: Any) -> None:
-    """Write the settings that were given and the best of those that were drawn as a settings file, in one move."""
-    if _has_best(study):
-        values = {name.rpartition(".")[2]: value for name, value in given.items()} | study.best_params
-        lines = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None]
-        partial = path.with_suffix(".partial")
-        partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        partial.replace(path)
-
-
-def _drawn_from(run: RunSettings, trial: int) -> int:
-    """Make the seed of a trial's values, which are the same however often the search was broken off."""
-    return int(np.random.SeedSequence((run.method.train.seed, trial)).generate_state(1)[0])
+def _write_best(path: Path, fixed: Mapping[str, Any], best: Mapping[str, float]) -> None:
+    """Write the fixed and the best settings as a settings file."""
+    values = {name.rpartition(".")[2]: value for name, value in fixed.items()} | dict(best)
+    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None]
+    write_text(path, "\n".join(lines) + "\n")

@@ -1,32 +1,43 @@
-"""The documents of a grid's corpora: read when they are asked for, the last few at hand."""
+"""The documents of a grid's corpora: read when needed, with their digests cached in the folder of runs."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+import functools
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+import fresh
+from fresh._io import write_text
 from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Example
 from fresh.errors import DataError
 from fresh.evaluation.warnings import drop_too_long_splits
 from fresh.experiments.grid import RunSpec, short_hash
+from fresh.experiments.store import RunStore, read_record
 from fresh.methods.baselines import keep_annotated
 from fresh.pipeline import RunSettings, read_splits
 from fresh.progress import SILENT
 
-N_AT_HAND = 2
+N_IN_MEMORY = 2
 """Corpora that are kept in memory."""
+MAX_FILES = 5000
+"""In larger folders, looking at all files takes longer than reading a corpus."""
+FileStamp = tuple[str, int, int, int]
 Item = TypeVar("Item")
 
 
-class About(NamedTuple):
-    """What is remembered of a corpus."""
+class CorpusSummary(NamedTuple):
+    """What a plan needs to know about a corpus."""
 
     digest: str
-    """What tells its documents from others."""
+    """Digest of all documents."""
     n_words: int
+    """Words of the training documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,76 +45,142 @@ class Sources:
     """Reads corpora."""
 
     data_dir: Path | None
-    read: dict[str, Splits] = field(default_factory=dict)
-    cut: dict[str, Splits] = field(default_factory=dict)
-    known: dict[str, About] = field(default_factory=dict)
+    store: RunStore | None = None
+    """Where summaries of corpora are cached; without a store, every corpus is read."""
+    splits_in_memory: dict[str, Splits] = field(default_factory=dict)
+    usable_in_memory: dict[str, Splits] = field(default_factory=dict)
+    summaries: dict[str, CorpusSummary] = field(default_factory=dict)
+    stamps: dict[tuple[Path, ...], list[FileStamp] | None] = field(default_factory=dict)
+    uncached: dict[str, Path] = field(default_factory=dict)
+    """Cache files of summaries that were computed here and not written yet."""
 
-    def splits(self, cell: RunSpec, run: RunSettings) -> Splits:
-        """Read the corpus of a run, as many documents of it as the grid says."""
-        key = self.key(cell, run)
+    def splits(self, spec: RunSpec, run: RunSettings) -> Splits:
+        """Read the corpus of a run, with as many documents as the grid says."""
 
-        def make() -> Splits:
-            whole = read_splits(*cell.source(self.data_dir), run, SILENT)
-            _check_classes(whole, cell)
-            return Splits(*(some(part, cell.documents) for part in (whole.train, whole.dev, whole.test)))
+        def read() -> Splits:
+            whole = read_splits(*spec.source(self.data_dir), run, SILENT)
+            _check_classes(whole, spec)
+            return Splits(*(sample(part, spec.documents) for part in (whole.train, whole.dev, whole.test)))
 
-        return _at_hand(self.read, key, make)
+        return _remember(self.splits_in_memory, self.key(spec, run), read)
 
-    def about(self, cell: RunSpec, run: RunSettings) -> About:
-        """Say what tells the documents of a run from others, and how many words they have."""
-        key = self.key(cell, run)
-        if key not in self.known:
-            parts = self.splits(cell, run)
-            digests = [dataset_digest(part) for part in (parts.train, parts.dev, parts.test)]
-            self.known[key] = About(short_hash(digests), sum(len(item.document.words) for item in parts.train))
-        return self.known[key]
+    def usable_splits(self, spec: RunSpec, run: RunSettings) -> Splits:
+        """Read the corpus of a run without the documents that the run cannot use."""
+        needs_rationales, skip_bad = spec.method == "human", run.config.data.skip_bad
 
-    def usable(self, cell: RunSpec, run: RunSettings) -> Splits:
-        """Leave out what a run cannot use."""
-        whose = (asdict(run.method.network), run.config.data.skip_bad, cell.method == "human")
+        def read() -> Splits:
+            splits = drop_too_long_splits(self.splits(spec, run), run.method.network, skip_bad, SILENT)
+            return keep_annotated(splits, SILENT) if needs_rationales else splits
 
-        def make() -> Splits:
-            splits = drop_too_long_splits(self.splits(cell, run), run.method.network, run.config.data.skip_bad, SILENT)
-            return keep_annotated(splits, SILENT) if cell.method == "human" else splits
+        key = short_hash([self.key(spec, run), asdict(run.method.network), skip_bad, needs_rationales])
+        return _remember(self.usable_in_memory, key, read)
 
-        return _at_hand(self.cut, short_hash([self.key(cell, run), *whose]), make)
+    def summary(self, spec: RunSpec, run: RunSettings) -> CorpusSummary:
+        """Summarize the corpus of a run, from the cache if its files have not changed."""
+        key = self.key(spec, run)
+        if key not in self.summaries:
+            # Look at the files before reading them: a change meanwhile must not hide behind the stamps of afterwards.
+            path = self._cache_file(key, spec, run)
+            summary = None if path is None else _read_summary(path)
+            if summary is None:
+                splits = self.splits(spec, run)
+                digests = [dataset_digest(part) for part in (splits.train, splits.dev, splits.test)]
+                summary = CorpusSummary(short_hash(digests), sum(len(item.document.words) for item in splits.train))
+                if path is not None:
+                    self.uncached[key] = path
+            self.summaries[key] = summary
+        return self.summaries[key]
 
-    def key(self, cell: RunSpec, run: RunSettings) -> str:
-        """Name what is read; files of one's own are divided by the seed, and read as settings say."""
-        about = [cell.corpus, cell.documents]
-        return short_hash([*about, cell.data, asdict(run.config.data), cell.seed] if cell.data else about)
+    def key(self, spec: RunSpec, run: RunSettings) -> str:
+        """Compute a name for what is read; custom files are split by the seed, and read as settings say."""
+        about = [spec.corpus, spec.documents]
+        return short_hash([*about, spec.data, asdict(run.config.data), spec.seed] if spec.data else about)
+
+    def save_cache(self) -> None:
+        """Write the summaries that were computed here, as far as the disk allows: they can be computed again."""
+        assert self.store is not None
+        for key, path in self.uncached.items():
+            with contextlib.suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with self.store.claim(f"known-{path.stem}", wait=True):
+                    write_text(path, json.dumps(self.summaries[key]._asdict()))
+
+    def _cache_file(self, key: str, spec: RunSpec, run: RunSettings) -> Path | None:
+        """Return where a summary is cached, under a name that changes with every file; None for too many files."""
+        if self.store is None:
+            return None
+        if spec.data:
+            paths = tuple(Path(name) for name in (*spec.data, run.config.data.dev, run.config.data.test) if name)
+        else:
+            paths = () if self.data_dir is None else (self.data_dir,)
+        if paths not in self.stamps:
+            self.stamps[paths] = _stamp_files(paths)
+        stamps = self.stamps[paths]
+        name = short_hash([key, stamps, _stamp_code()])
+        return None if stamps is None else self.store.path / "known" / f"{name}.json"
 
 
-def some(examples: Sequence[Example], n_most: int | None) -> tuple[Example, ...]:
-    """Take as many examples as there shall be at most, drawn by lot, since some corpora are sorted by their labels."""
-    return tuple(examples[place] for place in sorted(_drawn(len(examples))[:n_most]))
+def _read_summary(path: Path) -> CorpusSummary | None:
+    record = read_record(path) or {}
+    digest, n_words = record.get("digest"), record.get("n_words")
+    return CorpusSummary(digest, n_words) if isinstance(digest, str) and isinstance(n_words, int) else None
 
 
-def _drawn(n_examples: int) -> list[int]:
-    """Say in which order examples are drawn."""
+def _stamp_files(paths: Sequence[Path]) -> list[FileStamp] | None:
+    """Take the sizes and times of all files, one of which changes with every change; None for too many files."""
+    stamps: list[FileStamp] = []
+    for file in (file for path in paths for file in _walk(path)):
+        with contextlib.suppress(FileNotFoundError):  # a broken link, or deleted since
+            stat = file.stat()
+            stamps.append((str(file.absolute()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
+        if len(stamps) > MAX_FILES:
+            return None
+    return sorted(stamps)
+
+
+def _walk(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield from [path] if path.exists() else []
+    for folder, _, names in os.walk(path, followlinks=True):
+        yield from (Path(folder) / name for name in names)
+
+
+@functools.cache
+def _stamp_code() -> list[FileStamp]:
+    """Take the stamps of our own code: another version may read files differently."""
+    return _stamp_files(sorted(Path(str(fresh.__file__)).parent.rglob("*.py"))) or []
+
+
+def sample(examples: Sequence[Example], n_max: int | None) -> tuple[Example, ...]:
+    """Sample examples, in their order; at random, because some corpora are sorted by label."""
+    return tuple(examples[place] for place in sorted(_random_order(len(examples))[:n_max]))
+
+
+def _random_order(n_examples: int) -> list[int]:
+    """Shuffle places with a fixed seed, so that smaller samples are part of larger ones."""
     places: list[int] = np.random.default_rng(n_examples).permutation(n_examples).tolist()
     return places
 
 
-def _check_classes(whole: Splits, cell: RunSpec) -> None:
-    """Refuse so few documents that a class is not among those that are trained on."""
-    if cell.documents is None:
+def _check_classes(splits: Splits, spec: RunSpec) -> None:
+    """Refuse a sample so small that a class is missing from the training documents."""
+    if spec.documents is None:
         return
-    firsts: dict[str, int] = {}
-    for n_before, place in enumerate(_drawn(len(whole.train))):
-        firsts.setdefault(whole.train[place].label, n_before)
-    least = max(firsts.values()) + 1
-    if cell.documents < least:
+    first_places: dict[str, int] = {}
+    for n_before, place in enumerate(_random_order(len(splits.train))):
+        first_places.setdefault(splits.train[place].label, n_before)
+    least = max(first_places.values()) + 1
+    if spec.documents < least:
         raise DataError(
-            f"documents = {cell.documents} is too few for all {len(firsts)} classes of {cell.corpus}: "
-            f"{least} are the fewest that hold each. Take documents={least}."
+            f"documents = {spec.documents} is too few for all {len(first_places)} classes of {spec.corpus}. "
+            f"Set documents={least} or more."
         )
 
 
-def _at_hand(items: dict[str, Item], key: str, make: Callable[[], Item]) -> Item:
-    """Look something up, or make it; what was asked for longest ago is forgotten."""
+def _remember(items: dict[str, Item], key: str, make: Callable[[], Item]) -> Item:
+    """Look an item up, or make it; the least recently used one is dropped."""
     item = items.pop(key) if key in items else make()
-    while len(items) >= N_AT_HAND:
+    while len(items) >= N_IN_MEMORY:
         items.pop(next(iter(items)))
     items[key] = item
     return item

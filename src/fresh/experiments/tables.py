@@ -1,4 +1,4 @@
-"""The table of an experiment: any setting down, any across, a figure over the seeds in each cell."""
+"""The table of an experiment: any setting down, any across, a metric over the seeds in each cell."""
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,53 +6,57 @@ from dataclasses import dataclass, field, replace
 
 from fresh.config import suggest
 from fresh.errors import ConfigError
-from fresh.experiments.mixture import alike, mixed_in, with_callback
 from fresh.experiments.results import (
-    MAIN,
-    NOTHING,
+    MAIN_METRIC,
+    MISSING,
     TIMED,
-    Result,
-    check_figures,
+    RunResult,
+    check_metrics,
     check_names,
-    each_once,
-    grouped,
-    summary,
-    values_of,
-    written,
+    distinguishing_settings,
+    group_by,
+    matching_runs,
+    mean_and_range,
+    metric_values,
+    mixed_settings,
+    status,
+    unique_runs,
 )
-from fresh.experiments.standing import standing
 from fresh.reporting.tables import Position, Table
 
-FIGURE = "figure"
-"""Where several figures are shown, they are told apart as settings are."""
+# pandas does not make this shorter: labels keep the order of the grid, a cell keeps its runs for the check that they
+# differ in nothing but the seed, and `fresh table` works, and starts at once, with the base installation.
+
+METRIC = "figure"
+"""Name by which several metrics are told apart, as if it were a setting."""
 LOW_IS_GOOD = (*TIMED, "unread")
 NEITHER_IS_GOOD = ("kept",)
 READS_ALL = "full_text"
-"""The method that chooses no words, and so is not ranked among those that do."""
+"""The method that selects no words, and so is not ranked among those that do."""
 MIXED = "†"
-"""Stands behind a cell whose runs differ in more than the seed."""
+"""Marks a cell whose runs differ in more than the seed."""
 NAME_ONE = "Name one experiment: fresh table RUNS EXPERIMENT."
 
 Label = tuple[str, ...]
-"""The values of all settings that make up a row, or a column."""
+"""The values of all settings that make up a row or a column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure of runs that should differ in their seeds only."""
+    """A metric of runs that should differ in their seeds only."""
 
-    figure: str
+    metric: str
     values: tuple[float, ...]
     n_planned: int
-    """Runs that the cell will have when all are done."""
+    """Number of runs when all are done."""
     ranked: bool = True
     """Whether it may be the best of its column."""
     mixed: tuple[str, ...] = ()
-    """In what its runs differ beside the seed."""
-    runs: tuple[Result, ...] = field(default=(), repr=False)
+    """How its runs differ besides the seed."""
+    runs: tuple[RunResult, ...] = field(default=(), repr=False)
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all its runs are done."""
         return len(self.values) == self.n_planned
 
@@ -63,25 +67,25 @@ class Cell:
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation over the runs, as of a sample; none of a single run."""
+        """Sample standard deviation over the runs; None for a single run."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
-    def over(self, reference: Sequence[float], mixed: Iterable[str] = ()) -> "Cell":
-        """Divide by a mean; by nothing, or by 0, nothing is left.
+    def relative_to(self, reference: Sequence[float], mixed: Iterable[str] = ()) -> "Cell":
+        """Divide by the mean of a reference; without one, or if it is 0, no values are left.
 
-        :param mixed: In what the runs differ, beside the seed, that the mean is of.
+        :param mixed: How the runs of the reference differ besides the seed.
         """
         mean = statistics.fmean(reference) if reference else 0.0
         values = tuple(value / mean for value in self.values) if mean else ()
         return replace(self, values=values, mixed=tuple(dict.fromkeys((*self.mixed, *mixed))))
 
     def __str__(self) -> str:
-        share = "" if self.whole else f"{len(self.values)}/{self.n_planned}"
-        return " ".join(part for part in (summary(self.values), share, MIXED if self.mixed else "") if part)
+        count = "" if self.is_complete else f"{len(self.values)}/{self.n_planned}"
+        return " ".join(filter(None, (mean_and_range(self.values), count, MIXED if self.mixed else "")))
 
 
 @dataclass(frozen=True, slots=True)
-class _Pivot:
+class PivotTable:
     """Cells by row and column."""
 
     row_names: tuple[str, ...]
@@ -91,180 +95,159 @@ class _Pivot:
     columns: tuple[Label, ...]
     cells: Mapping[tuple[Label, Label], Cell]
     split: tuple[str, ...] = ()
-    """Those of the settings of rows that nobody asked for, but without which runs would be mixed."""
-    results: tuple[Result, ...] = field(default=(), repr=False)
-    """All runs of the table."""
-    relative: str = ""
-    """The row by which all figures are divided."""
+    """Settings of rows that were added because cells would be mixed without them."""
+    results: tuple[RunResult, ...] = field(default=(), repr=False)
+    reference: str = ""
+    """The row by which all metrics are divided."""
 
     @property
     def mixed(self) -> tuple[str, ...]:
-        """In what, beside the seed, runs of one cell differ."""
+        """How runs of one cell differ besides the seed."""
         return tuple(dict.fromkeys(name for cell in self.cells.values() for name in cell.mixed))
 
     def best(self) -> Iterator[tuple[Label, Label]]:
-        """Find the best cells of each column, of those that are whole and not mixed; equal ones as they are written."""
-        rivals: dict[tuple[Label, str], list[tuple[Label, Label]]] = {}
+        """Find the best cells of each column, among those that are complete and not mixed; ties at three digits."""
+        rivals: dict[tuple[Label, str], dict[Label, float]] = {}
         for (row, column), cell in self.cells.items():
-            if cell.ranked and cell.whole and cell.values and not cell.mixed:
-                rivals.setdefault((column, cell.figure), []).append((row, column))
-        for (_, figure), places in rivals.items():
-            sign = -1 if figure in LOW_IS_GOOD else 1
-            means = {place: sign * round(self.cells[place].mean, 3) for place in places}
+            if cell.ranked and cell.is_complete and cell.values and not cell.mixed:
+                sign = -1 if cell.metric in LOW_IS_GOOD else 1
+                rivals.setdefault((column, cell.metric), {})[row] = sign * round(cell.mean, 3)
+        for (column, _), means in rivals.items():
             if len(means) > 1:
-                yield from (place for place, mean in means.items() if mean == max(means.values()))
+                yield from ((row, column) for row, mean in means.items() if mean == max(means.values()))
 
-    def sheet(self, marked: bool = True) -> Table:
-        """Lay it out.
+    def to_table(self, marked: bool = True) -> Table:
+        """Format the table.
 
-        :param marked: Whether remarks explain the marks of cells, which comma-separated values do not have.
+        :param marked: Whether notes explain the marks of cells, which comma-separated values do not have.
         """
         n_labels, rows, columns = len(self.row_names), self.rows, self.columns
-        heads = (*self.row_names, *(", ".join(column) for column in columns))
-        laid = [(*row, *(str(self.cells.get((row, column), NOTHING)) for column in columns)) for row in rows]
+        header = (*self.row_names, *(", ".join(column) for column in columns))
+        lines = [(*row, *(str(self.cells.get((row, column), MISSING)) for column in columns)) for row in rows]
         best: frozenset[Position] = frozenset(
             (rows.index(row), n_labels + columns.index(column)) for row, column in self.best()
         )
-        return Table(heads, tuple(laid), tuple(self.records()), n_labels, best, tuple(self.remarks(bool(best), marked)))
+        notes = tuple(self._notes(bool(best), marked))
+        return Table(header, tuple(lines), tuple(self.records()), n_labels, best, notes)
 
     def records(self) -> Iterator[dict[str, object]]:
-        """Write each cell in full."""
+        """Return each cell with full precision."""
         for (row, column), cell in self.cells.items():
             about = dict(zip((*self.row_names, *self.column_names), (*row, *column), strict=True))
-            found: dict[str, object] = {"mean": "", "min": "", "max": "", "standard deviation": ""}
+            values: dict[str, object] = {"mean": "", "min": "", "max": "", "standard deviation": ""}
             if cell.values:
-                found |= {"mean": cell.mean, "min": min(cell.values), "max": max(cell.values)}
-                found["standard deviation"] = "" if cell.deviation is None else cell.deviation
+                values |= {"mean": cell.mean, "min": min(cell.values), "max": max(cell.values)}
+                values["standard deviation"] = "" if cell.deviation is None else cell.deviation
             mixed = {"differ in": ", ".join(cell.mixed)} if self.mixed else {}
-            yield {**about, FIGURE: cell.figure, **found, "n": len(cell.values), "planned": cell.n_planned, **mixed}
+            yield {**about, METRIC: cell.metric, **values, "n": len(cell.values), "planned": cell.n_planned, **mixed}
 
-    def remarks(self, has_best: bool, marked: bool) -> Iterator[str]:
-        """Say how the table is to be read, and what of it is missing."""
-        figures = ", ".join(dict.fromkeys(cell.figure for cell in self.cells.values()))
+    def _notes(self, has_best: bool, marked: bool) -> Iterator[str]:
+        metrics = ", ".join(dict.fromkeys(cell.metric for cell in self.cells.values()))
         same = f" with the same {' and '.join(self.split)}" if self.split else ""
-        share = f" as a share of the mean of {self.relative}{same} in the same column" if self.relative else ""
-        yield f"{figures}{share}: mean (min–max) over {'runs' if self.mixed else 'seeds'}."
+        share = f" as a share of the mean of {self.reference}{same} in the same column" if self.reference else ""
+        yield f"{metrics}{share}: mean (min–max) over {'runs' if self.mixed else 'seeds'}."
         if marked:
-            yield from self.legend(has_best)
+            yield from self._legend(has_best)
         elif self.mixed:
-            yield f"differ in: runs of one cell differ also in {', '.join(self.mixed)}. {self.way_out()}"
-        yield from standing(self.results)
+            yield f"differ in: runs of one cell differ also in {', '.join(self.mixed)}. {self._hint()}"
+        yield from status(self.results)
 
-    def legend(self, has_best: bool) -> Iterator[str]:
-        """Say what the marks of cells mean, of which there are any."""
+    def _legend(self, has_best: bool) -> Iterator[str]:
+        """Explain the marks that occur."""
         if has_best:
-            all_read = any(result.about("method") == READS_ALL for result in self.results)
-            yield f"Bold: the best mean of a column{', full text left out' if all_read else ''}."
-        lacking = [cell for cell in self.cells.values() if not cell.whole]
-        if lacking:
-            n_done, n_planned = max((len(cell.values), cell.n_planned) for cell in lacking)
+            has_full_text = any(result.get("method") == READS_ALL for result in self.results)
+            yield f"Bold: the best mean of a column{', full text left out' if has_full_text else ''}."
+        incomplete = [cell for cell in self.cells.values() if not cell.is_complete]
+        if incomplete:
+            n_done, n_planned = max((len(cell.values), cell.n_planned) for cell in incomplete)
             runs = "runs" if self.mixed else "seeds"
-            yield f"{n_done}/{n_planned}: {n_done} of {n_planned} {runs} are there; such cells are not ranked."
+            yield f"{n_done}/{n_planned}: {n_done} of {n_planned} {runs} are done; such cells are not ranked."
         if self.mixed:
-            differ = f"{MIXED}: runs that differ also in {', '.join(self.mixed)}; such cells are not ranked."
-            yield f"{differ} {self.way_out()}"
+            mixed = ", ".join(self.mixed)
+            yield f"{MIXED}: runs that differ also in {mixed}; such cells are not ranked. {self._hint()}"
 
-    def way_out(self) -> str:
-        """Say how runs that are mixed can be told apart."""
-        names = with_callback(cell.runs for cell in self.cells.values())
-        if not names:
-            return NAME_ONE
-        return f"Tell them apart: rows={','.join((*self.row_names, *names))!r}."
+    def _hint(self) -> str:
+        names = distinguishing_settings(cell.runs for cell in self.cells.values())
+        return f"Tell them apart: rows={','.join((*self.row_names, *names))!r}." if names else NAME_ONE
 
 
 def pivot(
-    results: Sequence[Result],
-    figures: Sequence[str] = (MAIN,),
+    results: Sequence[RunResult],
+    metrics: Sequence[str] = (MAIN_METRIC,),
     rows: Sequence[str] | None = None,
     columns: Sequence[str] = ("corpus",),
-) -> _Pivot:
-    """Put runs together that have the same place in the table.
+) -> PivotTable:
+    """Group runs into the cells of a table.
 
-    :param figures: Names of figures; if there are several, they are told apart in columns of their own unless ``rows``
-        or ``columns`` say "figure".
-    :param rows: Settings that tell rows apart; beside settings, "row", "corpus" and "seed" will do. If not given, the
-        rows of the grid, and what else tells runs apart that would be in one cell, though they differ in more than the
-        seed, as those of several experiments may.
+    :param metrics: Names of metrics; several have columns of their own unless ``rows`` or ``columns`` name "figure".
+    :param rows: Settings that tell rows apart, or "row", "corpus" or "seed". By default the rows of the grid, and what
+        else tells runs apart that would be in one cell but differ in more than the seed.
     :param columns: The same for columns.
     """
-    check_names(results, (*(rows or ()), *columns), more=(FIGURE,))
-    check_figures(results, figures)
-    split = with_callback(cells_of(results, ("row",), columns)) if rows is None else ()
+    check_names(results, (*(rows or ()), *columns), extra=(METRIC,))
+    check_metrics(results, metrics)
+    split = distinguishing_settings(group_cells(results, ("row",), columns)) if rows is None else ()
     down = ("row", *split) if rows is None else tuple(rows)
-    across = (*columns, FIGURE) if len(figures) > 1 and FIGURE not in (*down, *columns) else tuple(columns)
-    places: dict[tuple[Label, Label], tuple[str, list[Result]]] = {}
-    for figure in figures:
-        for result in results:
-            place = _label_of(result, down, figure), _label_of(result, across, figure)
-            places.setdefault(place, (figure, []))[1].append(result)
-    labels = _in_order(row for row, _ in places), _in_order(column for _, column in places)
-    cells = {
-        (row, column): cell_of(places[row, column][0], each_once(places[row, column][1]))
-        for row in labels[0]
-        for column in labels[1]
-        if (row, column) in places
-    }
-    return _Pivot(down, across, *labels, cells, split, tuple(results))
+    across = (*columns, METRIC) if len(metrics) > 1 and METRIC not in (*down, *columns) else tuple(columns)
+    cells: dict[tuple[Label, Label], Cell] = {}
+    for metric in metrics:
+        groups = group_by(results, lambda run: (_label(run, down, metric), _label(run, across, metric)))  # noqa: B023
+        cells |= {place: make_cell(metric, unique_runs(runs)) for place, runs in groups.items()}
+    row_labels, column_labels = _sort_labels(row for row, _ in cells), _sort_labels(column for _, column in cells)
+    places = [(row, column) for row in row_labels for column in column_labels if (row, column) in cells]
+    ordered = {place: cells[place] for place in places}
+    return PivotTable(down, across, row_labels, column_labels, ordered, split, tuple(results))
 
 
-def cells_of(results: Sequence[Result], rows: Sequence[str], columns: Sequence[str]) -> list[list[Result]]:
-    """Put runs together that would be in one cell."""
-    return list(grouped(results, lambda run: (_label_of(run, rows, ""), _label_of(run, columns, ""))).values())
+def group_cells(results: Sequence[RunResult], rows: Sequence[str], columns: Sequence[str]) -> list[list[RunResult]]:
+    """Group runs that would be in one cell."""
+    return list(group_by(results, lambda run: (_label(run, rows, ""), _label(run, columns, ""))).values())
 
 
-def cell_of(figure: str, runs: Sequence[Result]) -> Cell:
-    """Put the runs of a cell together."""
-    ranked = figure not in NEITHER_IS_GOOD and any(run.about("method") != READS_ALL for run in runs)
-    return Cell(figure, tuple(values_of(runs, figure)), len(runs), ranked, mixed_in(runs), tuple(runs))
+def make_cell(metric: str, runs: Sequence[RunResult]) -> Cell:
+    """Make the cell of some runs."""
+    ranked = metric not in NEITHER_IS_GOOD and any(run.get("method") != READS_ALL for run in runs)
+    return Cell(metric, tuple(metric_values(runs, metric)), len(runs), ranked, mixed_settings(runs), tuple(runs))
 
 
-def _label_of(result: Result, names: Sequence[str], figure: str) -> Label:
-    """Name the row or column of a run."""
-    return tuple(figure if name == FIGURE else written(result.about(name)) for name in names)
+def _label(result: RunResult, names: Sequence[str], metric: str) -> Label:
+    return tuple(metric if name == METRIC else value for name, value in zip(names, result.label(names), strict=True))
 
 
-def _in_order(labels: Iterable[Label]) -> tuple[Label, ...]:
-    """Put labels in order, one setting after the other: numbers by size, all else as the grid has it, dashes last."""
-    once = list(dict.fromkeys(labels))
+def _sort_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
+    """Sort labels by one setting after the other: numbers by size, all else in the order of the grid, dashes last."""
+    unique = list(dict.fromkeys(labels))
     ranks: list[dict[str, tuple[bool, float]]] = []
-    for values in map(dict.fromkeys, zip(*once, strict=True)):
-        numbers = {value: _number_of(value) for value in values if value != NOTHING}
-        sizes = {value: float(place) for place, value in enumerate(values)}
-        if None not in numbers.values():
-            sizes |= {value: number for value, number in numbers.items() if number is not None}
-        ranks.append({value: (value == NOTHING, sizes[value]) for value in values})
-    return tuple(sorted(once, key=lambda label: [rank[value] for rank, value in zip(ranks, label, strict=True)]))
+    for values in map(dict.fromkeys, zip(*unique, strict=True)):
+        try:
+            sizes = {value: float(value) for value in values if value != MISSING}
+        except ValueError:
+            sizes = {value: float(place) for place, value in enumerate(values)}
+        ranks.append({value: (value == MISSING, sizes.get(value, 0.0)) for value in values})
+    return tuple(sorted(unique, key=lambda label: [rank[value] for rank, value in zip(ranks, label, strict=True)]))
 
 
-def _number_of(text: str) -> float | None:
-    """Read a number, if it is one."""
-    try:
-        return float(text)
-    except ValueError:
-        return None
+def divide_by_row(table: PivotTable, results: Sequence[RunResult], row: str) -> PivotTable:
+    """Divide all metrics by the mean of one row in the same column, of runs with the same settings if it has several.
 
-
-def relative(table: _Pivot, results: Sequence[Result], row: str) -> _Pivot:
-    """Divide all figures by the mean of one row in the same column, of runs with the same settings if it has several.
-
-    :param results: Where the row is looked for, which may be more than the table shows.
-    :param row: Values of the settings that tell rows apart, with commas between them.
+    :param results: Where to look for the row, which the table need not show.
+    :param row: Values of the settings that tell rows apart, separated by commas.
     """
-    asked = [name for name in table.row_names if name not in table.split]
-    by_row = grouped(results, lambda result: ", ".join(_label_of(result, asked, "")))
+    names = [name for name in table.row_names if name not in table.split]
+    by_row = group_by(results, lambda result: ", ".join(_label(result, names, "")))
     if row not in by_row:
         raise ConfigError(suggest(row, "a row of this table", by_row))
     cells: dict[tuple[Label, Label], Cell] = {}
     for (own, column), cell in table.cells.items():
-        same = each_once(run for run in by_row[row] if _fits(run, table.column_names, column))
-        held = alike(same, cell.runs)
-        cells[own, column] = cell.over(values_of(held, cell.figure), mixed_in(held))
-    return replace(table, cells=cells, relative=row)
+        same = unique_runs(run for run in by_row[row] if _is_in_column(run, table.column_names, column))
+        reference = matching_runs(same, cell.runs)
+        cells[own, column] = cell.relative_to(metric_values(reference, cell.metric), mixed_settings(reference))
+    return replace(table, cells=cells, reference=row)
 
 
-def _fits(run: Result, names: Sequence[str], column: Label) -> bool:
-    """Say whether a run belongs to a column; one that does not have a setting of it, such as a length, fits all."""
-    about = {name: run.about(name) for name in names if name != FIGURE}
+def _is_in_column(run: RunResult, names: Sequence[str], column: Label) -> bool:
+    """Return whether a run belongs to a column; one without a setting of it, such as a ratio, fits all."""
     return all(
-        about.get(name) is None or written(about[name]) == value for name, value in zip(names, column, strict=True)
+        name == METRIC or run.get(name) is None or own == value
+        for name, own, value in zip(names, run.label(names), column, strict=True)
     )

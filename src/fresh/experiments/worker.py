@@ -1,4 +1,4 @@
-"""One task of a grid, done: what every worker does, on whatever machine."""
+"""What a worker does with a task: train a shared model, score documents, or train and test a run."""
 
 import contextlib
 import importlib.metadata
@@ -6,7 +6,8 @@ import platform
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,34 +15,56 @@ from typing import Any, Literal
 
 import torch
 
-from fresh._io import disk_hint
+from fresh._io import disk_hint, write_text
+from fresh.data.splits import Splits
+from fresh.document import Example, Explanation, Mask
 from fresh.errors import DataError
+from fresh.evaluation.evaluation import GoldLabels, explain_all, share_unread
+from fresh.evaluation.measures import AGREEMENT_MEASURES, agreement_figures
 from fresh.experiments.artifacts import (
-    drop_shared,
+    StoredScores,
+    gate_context,
     is_trained,
-    keep_scores,
-    kept_for,
-    read_scores,
-    support_of,
+    load_scores,
+    remove_shared,
+    save_scores,
     train_gate,
+    train_support_model,
 )
-from fresh.experiments.grid import RunSpec, lasting, shares_gate, shares_scores
-from fresh.experiments.heartbeat import heartbeat
-from fresh.experiments.measure import measure, measure_complement, train
+from fresh.experiments.grid import RunSpec, result_settings, shares_gate, shares_scores
 from fresh.experiments.plan import Task, gate_key, scores_key, support_key, tasks_of
+from fresh.experiments.results import EXPLAIN_SECONDS
 from fresh.experiments.sources import Sources
 from fresh.experiments.store import TIMES, BusyError, RunStore
+from fresh.methods.baselines import train_full_text
 from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, FullTextConfig, GateConfig
-from fresh.methods.rationales import SUPPORT
+from fresh.methods.fresh import train_scored
+from fresh.methods.rationales import SUPPORT, cut_examples, has_rationale, score_and_cut
+from fresh.methods.registry import MethodResult, train_method
+from fresh.metrics.plausibility import measure_agreement
 from fresh.nn.device import is_out_of_memory
 from fresh.persistence import remove_folder
 from fresh.pipeline import RunSettings
-from fresh.progress import SILENT, Progress
+from fresh.predictor import Predictor
+from fresh.progress import SILENT, Advance, Progress
+from fresh.rationale import Prediction
+from fresh.selection.extractors import SaliencyExtractor
+from fresh.selection.tagger import Tagger
+from fresh.training.config import TrainConfig
 from fresh.training.feature_cache import FeatureStore
-from fresh.training.loop import RunContext
+from fresh.training.loop import RunContext, inference_precision
 
-KEPT_EVERY = 60.0
-"""Seconds between two states of a network that are kept: many networks are trained at once, and share a disk."""
+CHECKPOINT_SECONDS = 60.0
+"""Seconds between two checkpoints of a network: many networks train at once, and share a disk."""
+HEARTBEAT_SECONDS = 2.0
+"""Minimum number of seconds between two heartbeats."""
+CLOCK_SLACK = 1.0
+"""Seconds by which the clock of the file system may be slow."""
+METRICS = (
+    *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
+    *AGREEMENT_MEASURES,
+)
+"""What is measured of a run, besides durations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,132 +72,124 @@ class Outcome:
     """How a task ended."""
 
     status: Literal["done", "busy", "crowded", "failed"]
-    """busy: somebody else is at it; crowded: it found no room on the card, which others share."""
+    """busy: another process works on it; crowded: the GPU, which other workers share, was full."""
     error: str = ""
     seconds: float = 0.0
     where: str = ""
-    """Where it broke, if that is not written down yet."""
+    """The traceback, if it was not written yet."""
 
 
 @dataclass(slots=True)
 class Worker:
-    """Does one task after the other, and keeps at hand what the next may need too."""
+    """Does one task after the other, and keeps in memory what the next may need too."""
 
-    runs: RunStore
+    store: RunStore
     data_dir: Path | None
     sources: Sources = field(init=False)
     feature_store: tuple[str, FeatureStore] | None = None
-    """What frozen layers put out for whole documents, and the digest of these."""
+    """Output of frozen layers for whole documents, and the digest of these."""
     progress: Progress = SILENT
-    """Whom to tell how far the task has come that it is at."""
 
     def __post_init__(self) -> None:
         self.sources = Sources(self.data_dir)
 
     def perform(self, task: Task) -> Outcome:
-        """Do a task unless it is done, or somebody else is at it."""
+        """Do a task, unless it is done already or another process works on it."""
         started = time.perf_counter()
         try:
-            with self.told(task), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what matters stands in the notes of the report
-                worked = self.do(task)
-                if worked and task.kind != "run":
-                    self.runs.took(task.key, time.perf_counter() - started)
+            with self._claim(task), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the notes of the report have what matters
+                has_worked = self._do(task)
+                if has_worked and task.kind != "run":
+                    self.store.add_seconds(task.key, time.perf_counter() - started)
         except BusyError:
             return Outcome("busy")
         except Exception as error:  # noqa: BLE001 - whatever it is, the other runs go on
-            told = f"{type(error).__name__}: {error}{disk_hint(error)}"
+            message = f"{type(error).__name__}: {error}{disk_hint(error)}"
             seconds = time.perf_counter() - started
             if is_out_of_memory(error):
                 self.feature_store = None
-                return Outcome("crowded", told, seconds, traceback.format_exc())
+                return Outcome("crowded", message, seconds, traceback.format_exc())
             if task.kind == "run":
-                self.write_failure(task.key, told)
-            return Outcome("failed", told, seconds)
+                with contextlib.suppress(OSError):  # a full disk may be the reason; the outcome has the message too
+                    self.store.save_failure(task.key, message, traceback.format_exc())
+            return Outcome("failed", message, seconds)
         finally:
-            torch.cuda.empty_cache()  # others share the card
-        return Outcome("done", seconds=time.perf_counter() - started if worked else 0.0)
+            torch.cuda.empty_cache()  # for the other workers on the GPU
+        return Outcome("done", seconds=time.perf_counter() - started if has_worked else 0.0)
 
-    @contextlib.contextmanager
-    def told(self, task: Task) -> Iterator[None]:
-        """Be at a task alone, and tell how far it has come."""
-        with self.runs.claimed(task.key), heartbeat(self.runs.pulse(task.key)) as pulse:
-            self.progress = pulse
+    @contextmanager
+    def _claim(self, task: Task) -> Iterator[None]:
+        """Lock a task, and write its progress to a file."""
+        with self.store.claim(task.key), heartbeat(self.store.heartbeat_file(task.key)) as progress:
+            self.progress = progress
             try:
                 yield
             finally:
                 self.progress = SILENT
 
-    def write_failure(self, key: str, told: str) -> None:
-        """Write down why a run failed, if the disk takes it."""
-        with contextlib.suppress(OSError):  # a full disk is perhaps why it failed; who asked is told all the same
-            self.runs.fail(key, told, traceback.format_exc())
-
-    def do(self, task: Task) -> bool:
-        """Do a task that nobody else is at, if it is not done yet; say whether there was anything to do."""
-        run = task.cell.resolve(self.data_dir)
-        digest = self.sources.about(task.cell, run).digest
-        if task.key not in {planned.key for planned in tasks_of(task.cell, run, digest)}:
+    def _do(self, task: Task) -> bool:
+        """Do a task if it is not done yet, and return whether there was anything to do."""
+        spec, run = task.spec, task.spec.resolve(self.data_dir)
+        digest = self.sources.summary(spec, run).digest
+        if task.key not in {planned.key for planned in tasks_of(spec, run, digest)}:
             raise DataError(
-                f"The data of {task.cell.corpus} or its encoder has changed since the experiment began. Begin it again."
+                f"The data of {spec.corpus} or its encoder changed during the experiment. Start the experiment again."
             )
         if task.kind == "support":
-            return self.do_support(task.cell, run, digest)
+            return self._do_support(spec, run, digest)
         if task.kind == "gate":
-            return self.do_gate(task, run, digest)
+            return self._do_gate(task, run, digest)
         if task.kind == "scores":
-            return self.do_scores(task, run, digest)
-        if self.runs.report(task.key) is not None:
+            return self._do_scores(task, run, digest)
+        if self.store.read_report(task.key) is not None:
             return False
-        self.runs.finish(task.key, self.report(task.cell, run, task.key, digest))
-        remove_folder(self.runs.of(task.key) / "partial")
-        if shares_gate(run) and self.all_cut(task.cell, digest):
-            drop_shared(self.runs, gate_key(task.cell, run, digest))  # it is large, and nobody needs it any more
+        self.store.save_report(task.key, self._do_run(spec, run, task.key, digest))
+        remove_folder(self.store.run_folder(task.key) / "partial")
+        if shares_gate(run) and self._is_gate_used_up(spec, digest):
+            remove_shared(self.store, gate_key(spec, run, digest))  # it is large
         return True
 
-    def all_cut(self, cell: RunSpec, digest: str) -> bool:
-        """Say whether a gate has been cut in all ways, so that every run is done that could need it."""
-        cells = [replace(cell, settings={**cell.settings, "discretizer": cut}) for cut in RATIO_DISCRETIZERS]
-        return all(self.runs.report(own.key(own.resolve(self.data_dir), digest)) is not None for own in cells)
+    def _is_gate_used_up(self, spec: RunSpec, digest: str) -> bool:
+        """Return whether every run is done that cuts the same gate."""
+        specs = [replace(spec, settings={**spec.settings, "discretizer": cut}) for cut in RATIO_DISCRETIZERS]
+        return all(self.store.read_report(own.key(own.resolve(self.data_dir), digest)) is not None for own in specs)
 
-    def do_support(self, cell: RunSpec, run: RunSettings, digest: str) -> bool:
-        """Train a support model unless it is trained."""
-        context = self.context(self.runs.shared(support_key(cell, run, digest)), run, digest)
+    def _do_support(self, spec: RunSpec, run: RunSettings, digest: str) -> bool:
+        context = self._context(self.store.shared_folder(support_key(spec, run, digest)), run, digest)
         if is_trained(run.method.train, context.with_name(SUPPORT)):
             return False
-        support_of(self.sources.usable(cell, run), run.method, context)
+        train_support_model(self.sources.usable_splits(spec, run), run.method, context)
         return True
 
-    def do_gate(self, task: Task, run: RunSettings, digest: str) -> bool:
-        """Train a gate unless it is trained, or others have done all that it is for."""
+    def _do_gate(self, task: Task, run: RunSettings, digest: str) -> bool:
         assert isinstance(run.method, GateConfig)
-        if self.all_cut(task.cell, digest):
+        if self._is_gate_used_up(task.spec, digest):
             return False
-        context = self.context(self.runs.shared(task.key), run, digest).with_name(task.cell.method)
-        if all(is_trained(run.method.train, kept_for(cut, context)) for cut in RATIO_DISCRETIZERS):
+        context = self._context(self.store.shared_folder(task.key), run, digest).with_name(task.spec.method)
+        if all(is_trained(run.method.train, gate_context(cut, context)) for cut in RATIO_DISCRETIZERS):
             return False
-        train_gate(self.sources.usable(task.cell, run), run.method, context)
+        train_gate(self.sources.usable_splits(task.spec, run), run.method, context)
         return True
 
-    def do_scores(self, task: Task, run: RunSettings, digest: str) -> bool:
-        """Score all documents unless their scores are there; the support model goes on if it is not trained yet."""
+    def _do_scores(self, task: Task, run: RunSettings, digest: str) -> bool:
+        """Score all documents; if the support model is not trained to its end, its training is resumed first."""
         assert isinstance(run.method, FreshConfig)
-        splits, place = self.sources.usable(task.cell, run), self.runs.shared(task.key)
-        if read_scores(place, splits) is not None:
+        splits, folder = self.sources.usable_splits(task.spec, run), self.store.shared_folder(task.key)
+        if load_scores(folder, splits) is not None:
             return False
-        support = support_key(task.cell, run, digest)
-        context = self.context(self.runs.shared(support), run, digest)
+        key = support_key(task.spec, run, digest)
+        context = self._context(self.store.shared_folder(key), run, digest)
         trained = is_trained(run.method.train, context.with_name(SUPPORT))
-        alone = contextlib.nullcontext() if trained else self.runs.claimed(support)
-        with alone:
-            asked = support_of(splits, run.method, context)
-        keep_scores(place, splits, run.method, asked, context)
+        with contextlib.nullcontext() if trained else self.store.claim(key):
+            support = train_support_model(splits, run.method, context)
+        save_scores(folder, splits, run.method, support, context)
         return True
 
-    def context(self, folder: Path, run: RunSettings, digest: str, whole: bool = True) -> RunContext:
-        """Keep the states of networks in a folder.
+    def _context(self, folder: Path, run: RunSettings, digest: str, whole: bool = True) -> RunContext:
+        """Make a context that keeps checkpoints in a folder.
 
-        :param whole: Whole documents are read: what frozen layers make of them is kept for as long as the corpus stays.
+        :param whole: Whether whole documents are read, for which frozen features are kept while the corpus stays.
         """
         if whole and (self.feature_store is None or self.feature_store[0] != digest):
             self.feature_store = digest, FeatureStore.from_config(run.method.train.engine)
@@ -184,70 +199,201 @@ class Worker:
             progress=self.progress,
             folder=folder,
             feature_store=feature_store,
-            checkpoint_every=KEPT_EVERY,
+            checkpoint_every=CHECKPOINT_SECONDS,
             retention="best",
         )
 
-    def report(self, cell: RunSpec, run: RunSettings, key: str, digest: str) -> dict[str, Any]:
-        """Train, test, and write down what was found."""
+    def _do_run(self, spec: RunSpec, run: RunSettings, key: str, digest: str) -> dict[str, Any]:
+        """Train and test a run, and return its report."""
         started = time.perf_counter()
-        splits, known = self.sources.usable(cell, run), None
+        splits, scores = self.sources.usable_splits(spec, run), None
         if shares_scores(run):
-            known = read_scores(self.runs.shared(scores_key(cell, run, digest)), splits)
-            if known is None:
-                raise ValueError("The scores that it needs are missing or damaged. Try again what failed: retry=True.")
-        context = self.watch_run(cell, run, key, digest)
-        if cell.reads == "complement":
-            figures, times = measure_complement(splits, run, known, context)
+            scores = load_scores(self.store.shared_folder(scores_key(spec, run, digest)), splits)
+            if scores is None:
+                raise ValueError("The scores of this run are missing or damaged. Try again what failed: retry=True.")
+        context = self._run_context(spec, run, key, digest)
+        if spec.reads == "complement":
+            metrics, times = _measure_complement(splits, run, scores, context)
         else:
-            figures, times = measure(splits, train(splits, cell, run, known, context), run.method.train)
+            metrics, times = measure(splits, train(splits, spec, run, scores, context), run.method.train)
+        shared = [task.key for task in tasks_of(spec, run, digest) if task.kind != "run"]
         return {
             "key": key,
-            "corpus": cell.corpus,
-            "row": cell.row,
-            "seed": cell.seed,
-            "reads": cell.reads,
-            "settings": cell.told(run),
-            "all settings": {"method": cell.method, **lasting(run)},
+            "corpus": spec.corpus,
+            "row": spec.row,
+            "seed": spec.seed,
+            "reads": spec.reads,
+            "settings": spec.table_settings(run),
+            "all settings": {"method": spec.method, **result_settings(run)},
             "documents": [len(splits.train), len(splits.dev), len(splits.test)],
             "data": digest,
-            "figures": figures,
-            "notes": [*(() if known is None else known.notes), *context.notes],
-            "machine": machine(),
+            "figures": metrics,
+            "notes": [*(() if scores is None else scores.notes), *context.notes],
+            "machine": _describe_machine(),
             TIMES: {
                 **times,
                 "seconds": time.perf_counter() - started,
-                "shared seconds": self.shared_seconds(cell, run, digest),
+                "shared seconds": sum(map(self.store.read_seconds, shared)),
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             },
         }
 
-    def watch_run(self, cell: RunSpec, run: RunSettings, key: str, digest: str) -> RunContext:
-        """Keep the states of a run's networks in its folder, or take the one that others share, if it is trained."""
-        own = self.context(self.runs.of(key) / "partial", run, digest, _reads_whole(cell, run))
+    def _run_context(self, spec: RunSpec, run: RunSettings, key: str, digest: str) -> RunContext:
+        """Make the context of a run: its own folder, or that of the shared network if this is trained already."""
+        tags = isinstance(run.method, FreshConfig) and run.method.tagging.has_tagger
+        whole = spec.method not in ("random", "human") and (tags or not shares_scores(run))
+        own = self._context(self.store.run_folder(key) / "partial", run, digest, whole)
         own = replace(own, retention="nothing")  # the report follows at once
         if isinstance(run.method, FullTextConfig):
-            shared = replace(own, name=SUPPORT, folder=self.runs.shared(support_key(cell, run, digest)))
+            shared = replace(own, name=SUPPORT, folder=self.store.shared_folder(support_key(spec, run, digest)))
         elif isinstance(run.method, GateConfig):
-            everyones = replace(own, name=cell.method, folder=self.runs.shared(gate_key(cell, run, digest)))
-            shared = kept_for(run.method.discretizer, everyones)
+            folder = self.store.shared_folder(gate_key(spec, run, digest))
+            shared = gate_context(run.method.discretizer, replace(own, name=spec.method, folder=folder))
         else:
             return own
         return shared if is_trained(run.method.train, shared) else own
 
-    def shared_seconds(self, cell: RunSpec, run: RunSettings, digest: str) -> float:
-        """Say how long it took to make what the run shares with others."""
-        return sum(self.runs.seconds(task.key) for task in tasks_of(cell, run, digest) if task.kind != "run")
+
+def train(
+    splits: Splits, spec: RunSpec, run: RunSettings, scores: StoredScores | None, context: RunContext
+) -> MethodResult:
+    """Train a model, from stored scores where there are any."""
+    if scores is not None and isinstance(run.method, FreshConfig):
+        return train_scored(splits, run.method, scores, context)
+    if isinstance(run.method, FullTextConfig):
+        return train_full_text(splits, run.method, context, SUPPORT)
+    return train_method(spec.method, splits, run.method, context, None)
 
 
-def _reads_whole(cell: RunSpec, run: RunSettings) -> bool:
-    """Say whether a run reads more than rationales, which are its own."""
-    tags = isinstance(run.method, FreshConfig) and run.method.tagging.has_tagger
-    return cell.method not in ("random", "human") and (tags or not shares_scores(run))
+def measure(splits: Splits, result: MethodResult, config: TrainConfig) -> tuple[dict[str, float], dict[str, float]]:
+    """Measure a model on test and on dev, in the precision of its training.
+
+    :return: Metrics, and durations.
+    """
+    model, documents = result.model, [example.document for example in splits.test]
+    scorer = model.extractor.scorer if isinstance(model.extractor, SaliencyExtractor) else None
+    networks = [model.predictor.classifier, *([scorer.network] if isinstance(scorer, Tagger) else [])]
+    with contextlib.ExitStack() as stack:
+        for network in networks:
+            stack.enter_context(inference_precision(network, config))
+        started = time.perf_counter()
+        explanations = explain_all(model, documents, SILENT, "")
+        seconds = time.perf_counter() - started
+        on_dev = model.predictor.predict([rationale for rationale, _ in cut_examples(splits.dev, result.dev_masks)])
+        predictions, masks = [item.prediction for item in explanations], [item.mask for item in explanations]
+        # Of a support model only its scores may be left, which know what it did not read.
+        unread = scorer.share_unread(documents) if isinstance(scorer, StoredScores) else share_unread(model, documents)
+    metrics = {
+        **_score_predictions(splits, predictions, masks, on_dev),
+        **agreement(splits.test, explanations),
+        **({} if result.kept_by_gate is None else {"kept by gate": result.kept_by_gate}),
+        "unread": unread,
+    }
+    return metrics, {EXPLAIN_SECONDS: seconds}
 
 
-def machine() -> dict[str, str]:
-    """Say what this runs on."""
-    card = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+def _measure_complement(
+    splits: Splits, run: RunSettings, scores: StoredScores | None, context: RunContext
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Train and test a predictor that reads the words that were not selected."""
+    assert isinstance(run.method, FreshConfig)
+    assert scores is not None
+    scored = score_and_cut(splits, run.method, scores, context, None)
+    test_masks = scored.extractor.extract([example.document for example in splits.test])
+    complements = [[~mask for mask in masks] for masks in (scored.masks, scored.dev_masks, test_masks)]
+    train_part, dev_part, test_part = (
+        cut_examples(part, masks)
+        for part, masks in zip((splits.train, splits.dev, splits.test), complements, strict=True)
+    )
+    predictor = Predictor.train(train_part, dev_part, run.method, context.with_name("complement"))
+    with inference_precision(predictor.classifier, run.method.train):
+        on_dev, on_test = (predictor.predict([rationale for rationale, _ in part]) for part in (dev_part, test_part))
+    return _score_predictions(splits, on_test, complements[2], on_dev), {}
+
+
+def _score_predictions(
+    splits: Splits, predictions: Sequence[Prediction], masks: Sequence[Mask], on_dev: Sequence[Prediction]
+) -> dict[str, float]:
+    row = GoldLabels.of(splits.test, splits.labels).masked_row("", predictions, masks)
+    low, high = row.macro_f1_between or (row.macro_f1, row.macro_f1)
+    return {
+        "macro-F1": row.macro_f1,
+        "macro-F1 low": low,
+        "macro-F1 high": high,
+        "accuracy": row.accuracy,
+        "kept": row.kept,
+        "dev macro-F1": GoldLabels.of(splits.dev, splits.labels).row("", on_dev, 0.0).macro_f1,
+    }
+
+
+def agreement(examples: Sequence[Example], explanations: Sequence[Explanation]) -> dict[str, float]:
+    """Measure agreement with human rationales, on the documents that have one."""
+    pairs = [pair for pair in zip(examples, explanations, strict=True) if has_rationale(pair[0])]
+    if not pairs:
+        return {}
+    return agreement_figures(measure_agreement([example for example, _ in pairs], [item for _, item in pairs]))
+
+
+def _describe_machine() -> dict[str, str]:
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "numpy")}
-    return {"card": card, "python": platform.python_version(), "processor": platform.machine(), **versions}
+    return {"card": gpu, "python": platform.python_version(), "processor": platform.machine(), **versions}
+
+
+class _Heartbeat:
+    """A progress that is written to a file now and then, so that others see it wherever the worker is."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.last = 0.0
+
+    def say(self, line: str) -> None:
+        """Ignore a message."""
+
+    @contextmanager
+    def task(self, name: str, total: int | None) -> Iterator[Advance]:
+        """Start a piece of work, and write how much of it is done."""
+        n_done = 0
+
+        def advance(steps: int, _note: str) -> None:
+            nonlocal n_done
+            n_done += steps
+            if time.monotonic() - self.last >= HEARTBEAT_SECONDS:
+                self.write(f"{name} {n_done / total:.0%}" if total else name)
+
+        self.write(f"{name} 0%" if total else name)
+        yield advance
+
+    def write(self, text: str) -> None:
+        """Write the file; a disk that is full or gone is no reason to stop."""
+        self.last = time.monotonic()
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(exist_ok=True)
+            write_text(self.path, text)
+
+
+@contextmanager
+def heartbeat(path: Path) -> Iterator[Progress]:
+    """Write progress to a file, which is deleted in the end."""
+    remove_heartbeat(path)
+    try:
+        yield _Heartbeat(path)
+    finally:
+        remove_heartbeat(path)
+
+
+def remove_heartbeat(path: Path) -> None:
+    """Delete a heartbeat, perhaps of a worker that was killed; if that is not possible, nothing is lost."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def read_heartbeat(path: Path, since: float = 0.0) -> str:
+    """Read the progress of a task; empty if there is none.
+
+    :param since: When the task was started; an older heartbeat is of a worker that was killed.
+    """
+    try:
+        return path.read_text(encoding="utf-8") if path.stat().st_mtime >= since - CLOCK_SLACK else ""
+    except (OSError, ValueError):
+        return ""

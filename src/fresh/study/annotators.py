@@ -15,9 +15,8 @@ from fresh.errors import RepeatedRequestError, StudyError
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, ItemRow, StudyRow
 from fresh.study.store import Store, now_ms
 
-ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Without characters that are mistaken for others."""
-SECRET_LENGTH = 12
+ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that people mistake for others
+SECRET_LENGTH = 12  # 31^12 secrets, about 8e17
 MIN_ADMIN_SECRET = 12
 NO_SALT = "00" * 16
 CODES_MADE = (
@@ -47,10 +46,11 @@ class Annotator:
 
 
 def _make_secret() -> str:
-    return "".join(secrets.choice(ALPHABET) for _ in range(SECRET_LENGTH))  # one of 31^12, about 8e17
+    return "".join(secrets.choice(ALPHABET) for _ in range(SECRET_LENGTH))
 
 
 def _hash_secret(secret: str, salt: str) -> str:
+    # 16 MB a hash, so that a stolen database is slow to search; `MAX_HASHES` in web/site.py bounds the memory.
     return hashlib.scrypt(secret.encode(), salt=bytes.fromhex(salt), n=2**14, r=8, p=1, dklen=32).hex()
 
 
@@ -69,6 +69,7 @@ def add_annotators(store: Store, n: int, after: int | None = None) -> list[str]:
     """
     if n < 1:
         raise StudyError(f"The number of annotators must be at least 1, got {n}.")
+    # Hash before the transaction: hashing takes long, and nobody else could write meanwhile.
     drawn = [(_make_secret(), secrets.token_hex(16)) for _ in range(n)]
     rows = [AnnotatorRow(salt=salt, code=_hash_secret(secret, salt), state="active") for secret, salt in drawn]
     with store.write_session() as session:
@@ -90,7 +91,7 @@ def sign_in(store: Store, code: str) -> Annotator | None:
     plain = "".join(letter for letter in letters if letter.isalnum())
     number, secret = plain[:-SECRET_LENGTH], plain[-SECRET_LENGTH:]
     with store.read_session() as session:
-        known = number.isascii() and number.isdigit() and len(number) < 10
+        known = number.isascii() and number.isdigit() and len(number) < 10  # fits into a 32-bit column
         row = session.get(AnnotatorRow, int(number)) if known else None
         # Hash in any case: a wrong number must take as long as a wrong secret.
         code_hash = _hash_secret(secret, NO_SALT if row is None else row.salt)
@@ -241,6 +242,7 @@ def readmit(store: Store, annotator: int) -> int:
 
 def take_place(session: Session, item: int) -> bool:
     """Take a place at an item; False if none is left."""
+    # One conditional update, not a read and a write: of two servers at the last place, one gets it.
     place = update(ItemRow).where(ItemRow.id == item, ItemRow.taken < ItemRow.wanted)
     return session.scalar(place.values(taken=ItemRow.taken + 1).returning(ItemRow.id)) is not None
 

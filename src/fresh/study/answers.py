@@ -12,11 +12,9 @@ CONFIDENCE = ("not confident", "a little confident", "pretty confident", "very c
 READABILITY = ("very difficult", "difficult", "neutral", "easy", "very easy")
 """How easy the text is to read and understand, from 1."""
 SCALES = {"confidence": CONFIDENCE, "readability": READABILITY}
-QUESTIONS = ("label", *SCALES)
-"""What is asked about each item."""
+QUESTIONS = ("label", *SCALES)  # what is asked about each item
 MEASURES = ("accuracy", *SCALES)
-MAX_MILLISECONDS = 7 * 24 * 3600 * 1000
-"""A week: nobody reads one text for longer."""
+MAX_MILLISECONDS = 7 * 24 * 3600 * 1000  # a week: nobody reads one text for longer
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,7 @@ def count_missing_annotators(missing: Mapping[int, int], readers: Sequence[Set[i
     :param missing: For each document, the number of answers that nobody has given or holds.
     :param readers: For each active annotator, the documents that they have seen.
     """
+    # A lower bound from three counts: readers for each document, places by document, and places by reader.
     left = {document: n for document, n in missing.items() if n > 0}
     available = [seen for seen in readers if len(seen) < max_items]
     may_read = {document: sum(document not in seen for seen in available) for document in left}

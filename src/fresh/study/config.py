@@ -44,11 +44,11 @@ PRACTICE_NOTE = (
     "choose specific answers, to check that you are reading: please choose those."
 )
 """The part of the instructions about practice and attention checks, which other tools do not show."""
+# Studies that earlier versions made have this in their instructions, which exports must remove too.
 OLD_PRACTICE_NOTE = (
     " First come a few examples for practice, where you will see the right label after your answer. Now and then a "
     "page asks you to choose certain answers, to see that you are reading: choose those."
 )
-"""The same in studies that earlier versions made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 LINE_BREAKS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-QUERY_SEPARATOR = "||"
-"""What corpora join the parts of a query with."""
+QUERY_SEPARATOR = "||"  # what corpora join the parts of a query with
 QUERY_PARTS = {"multirc": ("Question", "Answer"), "evinf": ("Intervention", "Compared with", "Outcome")}
 """The names of the parts in the corpora of the paper."""
 
@@ -25,6 +24,7 @@ def cannot_complete(n_more: int) -> str:
 
 def normalize_name(name: str) -> str:
     """Reduce a name to what people tell it apart by: without case, extra spaces and invisible characters."""
+    # Compatibility forms and format characters make labels that look the same and are not.
     visible = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")
     return " ".join(visible.split()).casefold()
 

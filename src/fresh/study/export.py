@@ -56,6 +56,7 @@ LABEL_STUDIO_CONFIG = """\
 {questions}
 </View>
 """
+# The same words as on our own pages (item.html): answers must be comparable.
 SCALE_QUESTIONS = {
     "confidence": "How confident are you?",
     "readability": "How easy are the words to read and understand?",
@@ -63,8 +64,8 @@ SCALE_QUESTIONS = {
 CONFIG_ENDINGS = {"mturk": ".html", "potato": potato.CONFIG_ENDING, "label_studio": label_studio.CONFIG_ENDING}
 TICKET_LENGTH = 16
 NAME_LENGTH = 8
+# No digits, which a spreadsheet may take for a number, and no vowels, which may make a word.
 LETTERS = str.maketrans("0123456789abcdef", "bcdfghjkmnpqrstv")
-"""No digits, which a spreadsheet may take for a number, and no vowels, which may make a word."""
 
 
 @dataclass(frozen=True, slots=True)

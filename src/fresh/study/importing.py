@@ -61,20 +61,16 @@ class ImportSummary:
 class _ImportedAnswer:
     """An answer to an item of the study, or only the fact that somebody has seen it."""
 
-    place: str
-    """Where it is in the file."""
+    place: str  # where it is in the file
     annotator: str
     item: int
     answer: Answer | None
     at: int | None
-    reason: str
-    """Why there is no answer, if there is none."""
-    item_name: str
-    """The item as the file names it."""
+    reason: str  # why there is no answer, if there is none
+    item_name: str  # the item as the file names it
     kind: str
     counted: bool
-    number: int | None
-    """The annotator's number, if the file is this study's own export."""
+    number: int | None  # the annotator's number, if the file is this study's own export
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +80,7 @@ class _StudyIndex:
     items: Mapping[str, Mapping[int, Mapping[str, Sequence[str]]]]
     """For each kind and item, the values that each field of a file may have, in all versions of the exports."""
     tickets: Mapping[str, int]
-    meanings: Mapping[str, Mapping[str, str]]
-    """For each question, the answer that each text of a file stands for."""
+    meanings: Mapping[str, Mapping[str, str]]  # for each question, the answer that each text of a file stands for
     database: str
     annotators: Mapping[int, str]
 
@@ -102,7 +97,7 @@ def import_study(store: Store, format: str, path: Path) -> ImportSummary:
     with store.write_session() as session:
         annotators.lock_study(session)  # so that two imports do not add one annotator twice
         before = set(session.scalars(select(AnnotatorRow.outside)))
-        # Of a document that somebody has seen twice, the first time counts.
+        # Of a document that somebody has seen twice, the first time counts; rows without a time come last.
         for one in sorted(answers, key=lambda one: MAX_TIMESTAMP if one.at is None else one.at):
             _import_answer(session, one, codes, summary)
         real = [one for one in answers if one.kind == "real"]
@@ -347,7 +342,7 @@ def _save_real(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> 
     else:
         held.state = "answered"
     session.add(AnswerRow(assignment=held.id, **_columns_of(one.answer, one.at)))
-    session.flush()
+    session.flush()  # so that a repetition further down in the file is found
     return NEW
 
 

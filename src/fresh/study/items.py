@@ -192,6 +192,7 @@ def _build_plan(
 ) -> Plan:
     config, conditions = study.config, study.conditions
     generator = np.random.default_rng(config.seed)
+    # The order of draws is part of the design: a study made again from the same settings must be the same.
     drawn = sample_documents(usable, config.sample, generator)
     rest = [example for place, example in enumerate(usable) if place not in set(drawn)]
     sampled = [usable[place] for place in drawn]
@@ -239,6 +240,7 @@ def sample_documents(examples: Sequence[Example], n: int, generator: np.random.G
     texts: set[Words] = set()
     repeats: list[int] = []
     shuffled = [int(place) for place in generator.permutation(len(examples))]
+    # The first pass takes each text once; the second fills up with repeats, such as further questions about a passage.
     for new in (True, False):
         for place in shuffled if new else repeats:
             label, words = examples[place].label, examples[place].document.words

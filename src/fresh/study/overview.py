@@ -16,8 +16,7 @@ from fresh.study.store import Store
 ANSWER_COLUMNS = ("label", "confidence", "readability", "milliseconds", "at")
 COLUMNS = ("kind", "annotator", "outside", "item", "document", "condition", "gold", *ANSWER_COLUMNS, "counted")
 """Fields of an answer in exports; `counted` says whether it is part of the results."""
-MIN_SECONDS = 1.0
-"""Nobody reads most texts, and answers three questions, in less."""
+MIN_SECONDS = 1.0  # nobody reads most texts, and answers three questions, in less
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +158,7 @@ def get_overview(store: Store) -> Overview:
     by_person: dict[int, list[dict[str, Any]]] = {row.id: [] for row in rows}
     for answer in answers:
         by_person[answer["annotator"]].append(answer)
+    # One pass in memory, in place of queries for each annotator.
     places = _read_places(store)
     people = []
     for row in rows:
@@ -185,18 +185,13 @@ def _summarize(
 class _Places:
     """The places that are left, and who has seen what."""
 
-    missing: Counter[int]
-    """Free places at each document."""
-    free: set[int]
-    """Items with free places."""
-    held: dict[int, tuple[int, int]]
-    """The item that somebody holds, and its document, by annotator."""
-    seen: dict[int, set[int]]
-    """The documents that somebody has seen, by annotator."""
+    missing: Counter[int]  # free places at each document
+    free: set[int]  # items with free places
+    held: dict[int, tuple[int, int]]  # the item that somebody holds, and its document, by annotator
+    seen: dict[int, set[int]]  # the documents that somebody has seen, by annotator
     given_back: dict[int, dict[int, int]]
     """The items that somebody gave back without an answer, with their documents, by annotator."""
-    n_answered: Counter[int]
-    """Answers that count, by annotator."""
+    n_answered: Counter[int]  # answers that count, by annotator
 
     def closed_to(self, annotator: int) -> set[int]:
         # All they have seen, except what they gave back and will get again.

@@ -23,12 +23,9 @@ from fresh.reporting.tables import escape_formula
 from fresh.study.answers import QUESTIONS
 
 KINDS = ("real", "practice", "check")
-OWN_FIELDS = ("study", "document", "condition", "gold")
-"""What our own export says about an item beside its number."""
-SHOWN_FIELDS = ("text", "query")
-"""What other tools say about an item."""
-MAX_TIMESTAMP = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
+OWN_FIELDS = ("study", "document", "condition", "gold")  # what our own export says about an item beside its number
+SHOWN_FIELDS = ("text", "query")  # what other tools say about an item
+MAX_TIMESTAMP = 253_402_300_799_999  # the last millisecond of the year 9999
 POTATO_STATE = "user_state.json"
 POTATO_1_FILE = "annotated_instances.jsonl"
 POTATO_1_TIME = re.compile(r"(\d+)d (\d+)h (\d+)m (\d+)s")
@@ -38,31 +35,22 @@ POTATO_1_TIME = re.compile(r"(\d+)d (\d+)h (\d+)m (\d+)s")
 class RawAnswer:
     """An answer as a file contains it."""
 
-    place: str
-    """Where it is in the file."""
+    place: str  # where it is in the file
     annotator: Any
     item: Any
-    answers: Mapping[str, Any]
-    """The answer to each question; None for none, or for several."""
+    answers: Mapping[str, Any]  # the answer to each question; None for none, or for several
     time: Any = 0
     time_field: str = "time"
-    time_units: int = 1
-    """Units of the time in a second."""
-    at: Any = None
-    """When it was given, in milliseconds since 1970, if the file says so."""
-    complete: bool = True
-    """Whether the tool saves only complete answers; if not, people may have stopped in the middle."""
-    void: str = ""
-    """"skipped" or "rejected": the annotator has seen the item, and nothing else counts."""
+    time_units: int = 1  # units of the time in a second
+    at: Any = None  # when it was given, in milliseconds since 1970, if the file says so
+    complete: bool = True  # whether the tool saves only complete answers; if not, people may have stopped in the middle
+    void: str = ""  # "skipped" or "rejected": the annotator has seen the item, and nothing else counts
     about: Mapping[str, Any] = field(default_factory=dict)
     """What the file says about the item, to be compared with the study."""
     kind: str = "real"
-    counted: Any = None
-    """Whether it was part of the results, in our own export."""
-    database: Any = None
-    """The database that our own export comes from."""
-    number: Any = None
-    """The annotator's number there."""
+    counted: Any = None  # whether it was part of the results, in our own export
+    database: Any = None  # the database that our own export comes from
+    number: Any = None  # the annotator's number there
 
 
 def parse_timestamp(written: Any) -> int | None:
@@ -297,7 +285,7 @@ def read_raw_answers(path: Path, format: str, problems: list[tuple[str, str]]) -
         try:
             if row.error:
                 raise row.error
-            yield from list(READERS[format](row))
+            yield from list(READERS[format](row))  # a row that fails in the middle gives no answers
         except (AttributeError, KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
             problems.append((row.place, f"unexpected contents ({error!r:.80}). Export the file again."))
         except ValueError as error:

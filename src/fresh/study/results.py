@@ -183,6 +183,7 @@ def _measure_condition(
     name: str, responses: Sequence[Response], labels: Sequence[str], per_item: int, seed: int
 ) -> ConditionResult:
     groups = group_by_item(responses)
+    # Documents that share a text are resampled together: their answers are not independent.
     texts = np.array([group[0].text for group in groups.values()], dtype=np.int64)
     values = {measure: list(measure_items(responses, measure).values()) for measure in MEASURES}
     means = {measure: mean_interval(column, seed=seed, texts=texts) for measure, column in values.items()}

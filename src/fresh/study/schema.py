@@ -89,6 +89,7 @@ class AssignmentRow(Base):
     """An item that an annotator was given. The rows record what they have seen, including what they gave back."""
 
     __tablename__ = "assignments"
+    # The database itself refuses what no code path may do: showing somebody a document in two conditions.
     __table_args__ = (UniqueConstraint("annotator", "document", name="no_document_twice"),)
 
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -27,8 +27,7 @@ class Task:
     """An item to answer, as far as it may be shown."""
 
     item: int
-    kind: str
-    """real, practice or check; annotators cannot tell real items from checks."""
+    kind: str  # annotators must not tell "real" from "check"
     rationale: Rationale
 
 
@@ -67,6 +66,7 @@ class SolvedItem:
 def next_item(store: Store, annotator: int) -> Task | None:
     """Return the item that an annotator has to answer next, the same until they answer it; None if all is done."""
     with store.write_session() as session:
+        # The lock makes two windows of one person wait for each other, so that both show the same item.
         person = lock_annotator(session, annotator)
         _check_active(person)
         if session.scalar(select(StudyRow.paused)):
@@ -136,6 +136,7 @@ def _reassign(session: Session, annotator: int) -> ItemRow | None:
 def _assign(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
     """Give an annotator a new item, if there is one that they may read."""
     if person.arrival is None:
+        # Counted in the database: two people who start at once must not share a row of the Latin square.
         counted = update(StudyRow).values(arrivals=StudyRow.arrivals + 1).returning(StudyRow.arrivals)
         person.arrival = session.execute(counted).scalar_one() - 1
     seen = (
@@ -157,7 +158,7 @@ def _assign(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | N
             break
     at = now_ms()
     session.add(AssignmentRow(annotator=person.id, item=chosen.item, document=chosen.document, state="open", at=at))
-    return session.get(ItemRow, chosen.item, populate_existing=True)
+    return session.get(ItemRow, chosen.item, populate_existing=True)  # `take_place` bypasses the session
 
 
 def _open_items(session: Session, *where: Any) -> list[OpenItem]:

@@ -19,8 +19,7 @@ Floats = NDArray[np.float64]
 Ratings = Sequence[Sequence[int]]
 """The answers to each item, as one number an answer, in any order."""
 Metric = Literal["nominal", "ordinal", "interval"]
-MAX_EXACT = 14
-"""Up to this many texts or people, the swap test tries all swaps."""
+MAX_EXACT = 14  # up to this many texts or people, the swap test tries all swaps
 
 
 def krippendorff_alpha(ratings: Ratings, metric: Metric = "nominal") -> float | None:

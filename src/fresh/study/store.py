@@ -24,11 +24,9 @@ from fresh.study.items import Item, Plan
 from fresh.study.schema import DocumentRow, ItemRow, StudyRow
 
 FILE = "study.db"
-BUSY_SECONDS = 60
-"""How long to wait for other writers."""
+BUSY_SECONDS = 60  # how long to wait for other writers
 RETRY_SECONDS = 0.001
-MIGRATION_LOCK = 7_203_717
-"""Any number: on PostgreSQL, its advisory lock lets one process migrate at a time."""
+MIGRATION_LOCK = 7_203_717  # any number: on PostgreSQL, its advisory lock lets one process migrate at a time
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,13 +44,10 @@ class _Action:
     heading: str
     explanation: str
     button: str
-    apply: Callable[[Store, int], int] | None = None
-    """Makes the change, and returns a number of texts or answers."""
-    state: str = ""
-    """The state that it leads to."""
+    apply: Callable[[Store, int], int] | None = None  # makes the change, and returns a number of texts or answers
+    state: str = ""  # the state that it leads to
     done: str = ""
-    more: str = ""
-    """Said in addition if the number is not 0."""
+    more: str = ""  # said in addition if the number is not 0
 
 
 ACTIONS = {
@@ -86,8 +83,7 @@ class AdminViews:
     """The requests of the admin."""
 
     site: Site
-    results_cache: dict[int, Results] = field(default_factory=dict)
-    """The latest results, by a hash of the answers that they are computed from."""
+    results_cache: dict[int, Results] = field(default_factory=dict)  # the latest, by a hash of their answers
     results_lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property

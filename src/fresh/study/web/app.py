@@ -27,11 +27,9 @@ from fresh.web.metrics import ServerMetrics
 from fresh.web.security import SecurityConfig, allowed_hosts, check_host, check_proxy
 from fresh.web.server import make_app
 
-MAX_BYTES = 16 * 1024
-"""Maximum size of a form: all of them are small."""
+MAX_BYTES = 16 * 1024  # all forms are small
 PROBE_BYTES = 32 * 1024
-RELEASE_SECONDS = 60.0
-"""How often expired items are released."""
+RELEASE_SECONDS = 60.0  # how often expired items are released
 
 
 @dataclass(frozen=True, slots=True)

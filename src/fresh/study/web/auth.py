@@ -24,9 +24,8 @@ from fresh.web.errors import Problem
 
 Role = Literal["visitor", "annotator", "admin"]
 HOUR = 3_600_000
-RENEW_AFTER = HOUR // 12
-LINGER = 30 * 24 * HOUR
-"""Browsers keep a session this much longer, so that a page can say that it has ended."""
+RENEW_AFTER = HOUR // 12  # not at every request, which would set a cookie each time
+LINGER = 30 * 24 * HOUR  # browsers keep a session this much longer, so that a page can say that it has ended
 TOKEN = re.compile(
     r"(?P<payload>(?P<role>[a-z]+)\.(?P<who>[0-9]{1,9})\.(?P<at>[0-9]{1,15})\.(?P<nonce>[0-9a-f]+))\.(?P<signature>[0-9a-f]{64})"
 )
@@ -39,8 +38,7 @@ FOREIGN_FORM = (
     "This form belongs to another visit, or your browser does not keep cookies. Reload the page and try again."
 )
 MAX_ADDRESSES = 10_000
-MAX_CHECKS = 4
-"""Codes from one slowed address that are checked, or wait after a wrong code, at the same time."""
+MAX_CHECKS = 4  # codes from one slowed address that are checked, or wait after a wrong code, at the same time
 TOO_MANY = (
     f"Many wrong codes came from your network, so only {MAX_CHECKS} are checked at a time. Try again in a few seconds."
 )
@@ -51,14 +49,11 @@ class Session:
     """Somebody who has signed in, or may."""
 
     role: Role
-    who: int
-    """Number of an annotator; 0 for others."""
-    at: int
-    """Time of their last request, in milliseconds since 1970."""
-    nonce: str
-    """Drawn when the session began."""
+    who: int  # number of an annotator; 0 for others
+    at: int  # time of their last request, in milliseconds since 1970
+    nonce: str  # drawn when the session began
+    # The version of the code when it was read: a session that ends meanwhile must not be renewed with a newer one.
     version: str = field(default="", compare=False)
-    """The version of the code when it was read: a session that ends meanwhile is not renewed with a newer one."""
 
 
 @dataclass(frozen=True, slots=True)

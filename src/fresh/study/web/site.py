@@ -28,8 +28,7 @@ from fresh.web.server import Assets, read_assets, template_environment
 LOG = logging.getLogger(__name__)
 PACKAGE = "fresh.study.web"
 SHARED_STYLES = ("page.css", "explorer.css", "controls.css")
-MAX_HASHES = 4
-"""Codes that are hashed at the same time; each takes 16 MB."""
+MAX_HASHES = 4  # codes that are hashed at the same time; each takes 16 MB
 Field = Annotated[str, Form()]
 NO_PAGE = {
     404: "There is no page at this address. Go back to the study.",
@@ -82,6 +81,7 @@ def make_assets() -> Assets:
 def make_templates(assets: Assets) -> Environment:
     """Load the templates; text in them cannot change the reading direction of the page."""
     templates = template_environment(PACKAGE, "pages", assets)
+    # Applies to every value in every template, so that no page can forget it.
     templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
     templates.filters |= {"figure": _format_figure, "plural": plural, "parts": split_query}
     templates.globals["cannot_complete"] = cannot_complete
@@ -182,6 +182,7 @@ class Login:
 
     async def sign_in(self, request: Request, form: Field = "", code: Field = "") -> Response:
         """Check a code, and start a session."""
+        # In threads: hashing takes long by design, and would hold up all other requests.
         await run_in_threadpool(self._check_form, request, form)
         address = "" if request.client is None else request.client.host
         who = await self.site.limiters[self.role].check(address, lambda: self._find(code))

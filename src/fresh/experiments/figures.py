@@ -1,0 +1,409 @@
+"""The data of a figure: its settings, and its panels, lines, points and searches as numbers."""
+
+import math
+import re
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fresh.config import from_mapping, suggest
+from fresh.errors import ConfigError
+from fresh.experiments.results import (
+    MAIN_METRIC,
+    MISSING,
+    SECONDS,
+    TIMED,
+    RunResult,
+    check_metrics,
+    check_names,
+    damaged_reports,
+    differing_settings,
+    format_value,
+    group_by,
+    metric_values,
+    run_counts,
+    select,
+    unique_runs,
+)
+
+if TYPE_CHECKING:
+    from fresh.experiments.grid import RunSpec
+
+Kind = Literal["lines", "scatter", "evp"]
+TRIALS = "trials"
+DEV_METRIC = "dev macro-F1"
+DEFAULTS: dict[Kind, dict[str, str]] = {
+    "lines": {"x": "ratio", "y": MAIN_METRIC, "by": "method"},
+    "scatter": {"x": "kept", "y": MAIN_METRIC, "by": "row"},
+    "evp": {"x": TRIALS, "y": DEV_METRIC, "by": "row"},
+}
+TRIAL = re.compile(r", trial \d+$")
+KNOWN_BEFORE = ("row", "corpus", "seed", "method", "reads")
+"""What is known of a run before its settings are resolved."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What goes where in a figure."""
+
+    kind: Kind = "lines"
+    """lines: a metric over a setting; scatter: two metrics, one mark a run; evp: expected validation performance, the
+    best score of a search after each number of trials."""
+    x: str = ""
+    """The horizontal axis: a setting for lines, a metric for scatter, trials or seconds for evp."""
+    y: str = ""
+    """The vertical axis: a metric."""
+    by: str = ""
+    """The settings that tell lines, or marks, apart, separated by commas."""
+    panels: str = "corpus"
+    """The setting that tells panels apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureConfig(_Layout):
+    """What is drawn, of which runs; an empty field of the layout takes the default of the kind."""
+
+    where: Mapping[str, str] = field(default_factory=dict)
+    """Draw only runs with these settings; several values are separated by commas."""
+    against: tuple[str, ...] = ()
+    """Rows whose mean is drawn as a flat line."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Display names of axes, panels and lines."""
+
+    def __post_init__(self) -> None:
+        for name, default in DEFAULTS[self.kind].items():
+            if not getattr(self, name):
+                object.__setattr__(self, name, default)
+        if self.kind == "evp" and self.x not in (TRIALS, SECONDS):
+            raise ConfigError(f"x must be {TRIALS} or {SECONDS} for the kind evp, got {self.x!r}.")
+
+    def display_name(self, name: str) -> str:
+        """Return what is shown for a name."""
+        return self.names.get(name, name)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics on its axes."""
+        return [self.y, *([self.x] if self.kind == "scatter" else [])]
+
+
+def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -> FigureConfig:
+    """Combine the [figure] of a grid file with options, which override it.
+
+    If the options name another kind, only the display names of the grid are used.
+    """
+    same_kind = "kind" not in options or options["kind"] == of_grid.get("kind", "lines")
+    names: dict[str, Any] = {}
+    for source in (of_grid, options):
+        names |= _check_table(source.get("names", {}), "names", "{ ratio = 'share of words' }")
+    values = {**(of_grid if same_kind else {}), **options, "names": names}
+    known = [item.name for item in fields(FigureConfig)]
+    problems = [suggest(name, "a setting of a figure", known) for name in values if name not in known]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    own = [item.name for item in fields(_Layout)]
+    layout = from_mapping(_Layout, {name: value for name, value in values.items() if name in own})
+    against = values.get("against", ())
+    where = _check_table(values.get("where", {}), "where", "{ method = 'lei' }")
+    if not isinstance(against, str | Sequence):
+        raise ConfigError(f"against must be the name of a row, or a list of names, got {against!r}.")
+    rows = (against,) if isinstance(against, str) else tuple(map(str, against))
+    for name, text in names.items():
+        if not isinstance(text, str):
+            raise ConfigError(f"names must have a text for {name!r}, got {text!r}. Write a name with dots in quotes.")
+    chosen = {name: ",".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for name, v in where.items()}
+    return FigureConfig(**asdict(layout), where=chosen, against=rows, names=names)
+
+
+def _check_table(value: Any, name: str, example: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} must be a table of settings, as in {example}, got {value!r}.")
+    return value
+
+
+class Point(NamedTuple):
+    """A point of a panel, with the range over seeds."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+    whole: bool = True
+    """Whether all its runs are done."""
+
+
+class Level(NamedTuple):
+    """A flat line: the mean of a row."""
+
+    name: str
+    y: float
+    whole: bool = True
+    """Whether all its runs are done."""
+    x: float | None = None
+    """Where it starts, beside a search over time: the duration of one of its runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Points that belong together."""
+
+    # The manifest of docs/results holds digests of these four classes: the names of their fields must stay.
+    name: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One of the parts of a figure."""
+
+    name: str
+    lines: tuple[Line, ...]
+    levels: tuple[Level, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FigureData:
+    """All that a figure shows."""
+
+    config: FigureConfig
+    panels: tuple[Panel, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The lines of all panels, each once."""
+        return list(dict.fromkeys(line.name for panel in self.panels for line in panel.lines))
+
+    @property
+    def level_names(self) -> list[str]:
+        """The flat lines of all panels, each once."""
+        return list(dict.fromkeys(level.name for panel in self.panels for level in panel.levels))
+
+    @property
+    def all_names(self) -> list[str]:
+        """Everything that can have a display name: axes, panels, lines."""
+        return [self.config.x, self.config.y, *(panel.name for panel in self.panels), *self.names, *self.level_names]
+
+    @property
+    def points(self) -> list[Point]:
+        """The points of all lines."""
+        return [point for panel in self.panels for line in panel.lines for point in line.points]
+
+    @property
+    def starts(self) -> list[float]:
+        """Where flat lines start that do not go from side to side."""
+        return [level.x for panel in self.panels for level in panel.levels if level.x is not None]
+
+    @property
+    def starred(self) -> set[str]:
+        """The flat lines whose runs are not all done."""
+        return {level.name for panel in self.panels for level in panel.levels if not level.whole}
+
+
+def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureData:
+    """Compute what a figure shows.
+
+    :param results: All runs of the experiment; those that are not drawn may still be flat lines.
+    """
+    _check_config(results, config)
+    chosen = unique_runs(select(results, config.where))
+    if config.kind == "evp":
+        chosen = _trials_of(chosen)
+    points_of = {"lines": _points_over_setting, "scatter": _points_of_runs, "evp": _points_of_searches}[config.kind]
+    panels: list[Panel] = []
+    for name, runs in group_by(chosen, lambda run: format_value(run.get(config.panels))).items():
+        lines = (Line(own, tuple(points_of(same, config))) for own, same in group_by(runs, line_name(config)).items())
+        drawn = tuple(line for line in lines if line.points)
+        if drawn:
+            panels.append(Panel(name, drawn, tuple(_levels(results, config, name))))
+    if not panels:
+        raise ConfigError(
+            f"There is nothing to draw: no finished run has {config.x} and {config.y}. "
+            "Choose others with `x`, `y` and `where`, or finish more runs."
+        )
+    return FigureData(config, tuple(panels), tuple(_remarks(chosen, config)))
+
+
+def _check_config(results: Sequence[RunResult], config: FigureConfig) -> None:
+    """Refuse names that no run has."""
+    x = [config.x] if config.kind == "lines" else []
+    check_names(results, [config.panels, *config.by.split(","), *x, *config.where])
+    check_metrics(results, config.metrics)
+    rows = list(dict.fromkeys(result.row for result in results))
+    for row in config.against:
+        if row not in rows:
+            raise ConfigError(suggest(row, "a row of this experiment", rows))
+
+
+def _trials_of(runs: Sequence[RunResult]) -> list[RunResult]:
+    """Select the trials of searches."""
+    trials = [run for run in runs if TRIAL.search(run.row)]
+    if not trials:
+        raise ConfigError(
+            "The kind evp shows searches, but none of these runs is a trial. "
+            "Add draw and trials to a row of the grid file, or choose the kind lines or scatter."
+        )
+    return trials
+
+
+def line_name(config: FigureConfig) -> Callable[[RunResult], str]:
+    """Return a function that names the line of a run; all trials of a row are one line."""
+    names = config.by.split(",")
+
+    def name_of(run: RunResult) -> str:
+        values = [TRIAL.sub("", value) for value in run.label(names)]
+        return ", ".join(value for value in values if value != MISSING) or MISSING
+
+    return name_of
+
+
+def _mean_point(x: float, values: Sequence[float], runs: Sequence[RunResult]) -> Point:
+    return Point(x, statistics.fmean(values), min(values), max(values), all(run.report for run in runs))
+
+
+def _points_over_setting(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
+    """Compute the mean over seeds for each value of a setting."""
+    by_x = group_by((run for run in runs if run.get(config.x) is not None), lambda run: _read_number(run, config.x))
+    for x in sorted(by_x):
+        values = metric_values(by_x[x], config.y)
+        if values:
+            yield _mean_point(x, values, by_x[x])
+
+
+def _read_number(run: RunResult, name: str) -> float:
+    try:
+        return float(run.get(name))
+    except ValueError:
+        raise ConfigError(
+            f"{name} is {run.get(name)!r} in {run.row}, which is not a number. Choose another setting with `x`, "
+            "or leave out such runs with `where`."
+        ) from None
+
+
+def _points_of_runs(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
+    """Take two metrics of each run; a point is whole if all seeds of its row are done."""
+    whole = {row: all(run.report for run in same) for row, same in group_by(runs, lambda run: run.row).items()}
+    for run in runs:
+        if config.x in run.metrics and config.y in run.metrics:
+            y = run.metrics[config.y]
+            yield Point(run.metrics[config.x], y, y, y, whole[run.row])
+
+
+def _points_of_searches(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
+    """Compute the expected best score after each number of trials, as the mean over seeds, each a search of its own."""
+    searches = [metric_values(same, config.y) for same in group_by(runs, lambda run: run.seed).values()]
+    curves = [expected_curve(scores) for scores in searches if scores]
+    seconds = metric_values(runs, SECONDS)
+    step = statistics.fmean(seconds) if config.x == SECONDS and seconds else 1.0
+    for n_before, values in enumerate(zip(*curves, strict=False)):  # up to the end of the shortest search
+        yield _mean_point((n_before + 1) * step, values, runs)
+
+
+def _levels(results: Sequence[RunResult], config: FigureConfig, panel: str) -> Iterator[Level]:
+    for row in config.against:
+        runs = [run for run in results if run.row == row and format_value(run.get(config.panels)) == panel]
+        values, seconds = metric_values(unique_runs(runs), config.y), metric_values(unique_runs(runs), SECONDS)
+        is_timed = config.kind == "evp" and config.x == SECONDS and bool(seconds)
+        if values:
+            start = statistics.fmean(seconds) if is_timed else None
+            yield Level(row, statistics.fmean(values), all(run.report for run in runs), start)
+
+
+def _remarks(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[str]:
+    """Describe how runs of one point differ besides the seed, and what is missing."""
+    if config.kind == "lines":
+        name_of = line_name(config)
+        points = group_by(runs, lambda run: (*run.label([config.panels, config.x]), name_of(run)))
+        mixed = dict.fromkeys(name for same in points.values() for name in differing_settings(same))
+        if mixed:
+            yield f"Runs of one point differ also in: {', '.join(mixed)}. Choose some with `where`, or `by`."
+    yield run_counts(runs)
+    yield from damaged_reports(runs)
+
+
+def expected_curve(scores: Sequence[float]) -> list[float]:
+    """Compute the expected validation performance (Dodge et al., 2019).
+
+    That is the mean of the best of n trials, drawn with replacement from those that were made, for n from 1 to all.
+
+    :param scores: The dev scores of all trials.
+    """
+    return [_expected_best(scores, n_trials) for n_trials in range(1, len(scores) + 1)]
+
+
+def _expected_best(scores: Sequence[float], n_trials: int) -> float:
+    values, probabilities = _best_probabilities(scores, n_trials)
+    return float(values @ probabilities)
+
+
+def _best_probabilities(scores: Sequence[float], n_trials: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Compute how probable each score is to be the best of n draws.
+
+    :return: The distinct scores in order, and the probability of each. Shapes: (scores,), (scores,).
+    """
+    if not len(scores):
+        raise ValueError("There are no scores to draw from. Give those of at least one trial.")
+    if n_trials < 1:
+        raise ValueError(f"A search has at least one trial, got {n_trials}.")
+    if not all(map(math.isfinite, scores)):
+        raise ValueError("Scores must be finite numbers. Leave out failed trials.")
+    values, counts = np.unique(np.asarray(scores, dtype=np.float64), return_counts=True)
+    # The best of n draws is at most a score when all n are: the share of such scores to the power of n.
+    at_most = (np.cumsum(counts) / len(scores)) ** n_trials
+    return values, np.diff(at_most, prepend=0.0)
+
+
+def check_figure(of_grid: Mapping[str, Any], specs: "Sequence[RunSpec]") -> Iterator[str]:
+    """Describe why the [figure] of a grid file could not be drawn even when all its runs are done."""
+    try:
+        config = read_figure_config(of_grid, {})
+        results = [_expected_result(spec) for spec in specs]
+        _check_config(results, config)
+        _check_drawable(results, config)
+    except ConfigError as error:
+        yield from (f"[figure]: {problem}" for problem in str(error).splitlines())
+
+
+def _expected_result(spec: "RunSpec") -> RunResult:
+    """Make the result of a run, as far as it is known before the run."""
+    from fresh.methods.config import METHODS
+    from fresh.methods.registry import owns
+
+    usual = {"ratio": None} if spec.method in METHODS and owns(METHODS[spec.method], "ratio") else {}
+    settings = {"method": spec.method, "reads": spec.reads, **usual, **spec.settings}
+    return RunResult(str(spec), spec.row, spec.corpus, spec.seed, settings)
+
+
+def _check_drawable(results: Sequence[RunResult], config: FigureConfig) -> None:
+    """Refuse metrics that are never measured, names of what the figure does not have, and an empty figure."""
+    from fresh.experiments.worker import METRICS
+
+    metrics = (*METRICS, *TIMED)
+    problems = [suggest(name, "a metric of a run", metrics) for name in config.metrics if name not in metrics]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    settings = (name for run in results for name in run.settings)
+    panels = (format_value(run.get(config.panels)) for run in results)
+    rows = (TRIAL.sub("", run.row) for run in results)
+    names = (*KNOWN_BEFORE, *settings, *panels, *rows, *map(line_name(config), results), *metrics, TRIALS)
+    known = list(dict.fromkeys(names))
+    problems = [
+        suggest(name, "the name of an axis, a panel or a line", known) for name in config.names if name not in known
+    ]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    chosen = select(results, {name: values for name, values in config.where.items() if name in KNOWN_BEFORE})
+    if config.kind == "evp":
+        _trials_of(chosen)
+    if config.kind == "lines":
+        chosen = [run for run in chosen if config.x in (*KNOWN_BEFORE, *run.settings)]
+    if not chosen:
+        needed = f" with {config.x}" if config.kind == "lines" else ""
+        raise ConfigError(f"where leaves no run{needed}. Remove some of its conditions.")
+    for run in chosen if config.kind == "lines" and set(config.where) <= set(KNOWN_BEFORE) else ():
+        if run.get(config.x) is not None:
+            _read_number(run, config.x)

@@ -1,0 +1,276 @@
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments import write_grid
+from fresh.cli.run import parse_overrides
+from fresh.data.corpora import CORPORA
+from fresh.errors import ConfigError
+from fresh.experiments.grid import RunSpec
+from fresh.experiments.grid_file import draw_trials, read_grid
+
+OWN = {"toy": {"data": "toy.csv", "ratio": 0.2}, "other": {"data": ["a.csv", "b.csv"], "epochs": 7}}
+SST = {"corpus": "sst"}
+Expand = Callable[..., list[RunSpec]]
+Problems = Callable[..., list[str]]
+
+
+@pytest.fixture
+def expand(tmp_path: Path) -> Expand:
+    """Writes a grid file and reads it back, perhaps with overrides as a user types them."""
+
+    def read(*rows: Mapping[str, Any], given: tuple[str, ...] = (), **parts: Any) -> list[RunSpec]:
+        overrides = parts.pop("overrides", None) or parse_overrides(given)
+        return list(read_grid(write_grid(tmp_path / "grid.toml", *rows, **parts), overrides).specs)
+
+    return read
+
+
+def names(specs: list[RunSpec]) -> list[str]:
+    return [str(spec) for spec in specs]
+
+
+def test_lists_corpora_and_seeds_are_multiplied_in_their_order(expand: Expand) -> None:
+    specs = expand(
+        {"scorer": "attention", "discretizer": ["top_k", "contiguous"]},
+        {"name": "all words", "method": "full_text"},
+        grid={"corpus": ["sst", "movies"], "seed": [0, 1]},
+    )
+    assert names(specs) == [
+        *(
+            f"{corpus}, fresh, attention, {cut}, seed {seed}"
+            for corpus in ("sst", "movies")
+            for seed in (0, 1)
+            for cut in ("top_k", "contiguous")
+        ),
+        *(f"{corpus}, all words, seed {seed}" for corpus in ("sst", "movies") for seed in (0, 1)),
+    ]
+    assert specs[1].settings == {"scorer": "attention", "discretizer": "contiguous", "seed": 0}
+
+
+def test_what_the_grid_varies_is_part_of_the_name(expand: Expand) -> None:
+    specs = expand({"name": "ours"}, {"method": "lei"}, grid={**SST, "ratio": [0.1, "0.5x"], "human": [0, 0.2]})
+    assert names(specs)[:4] == [
+        f"sst, ours, ratio {ratio}, human {human}, seed 0" for ratio in (0.1, "0.5x") for human in (0, 0.2)
+    ]
+    assert names(specs)[5] == "sst, lei, ratio 0.1, human 0.2, seed 0"
+
+
+def test_by_default_all_custom_corpora_are_used_or_all_of_the_papers(expand: Expand) -> None:
+    assert [spec.corpus for spec in expand({})] == list(CORPORA)
+    assert [spec.corpus for spec in expand({}, corpora=OWN)] == ["toy", "other"]
+    assert [spec.corpus for spec in expand({"corpus": ["movies"]}, grid=SST)] == ["movies"]
+
+
+def test_relative_paths_start_at_the_grid_file(expand: Expand, tmp_path: Path) -> None:
+    split = {"data": "a.csv", "dev": "b.csv", "test": "/c.csv"}
+    toy, other, third = expand({}, corpora={**OWN, "third": split})
+    assert (toy.data, toy.source(None)) == ((str(tmp_path / "toy.csv"),), (str(tmp_path / "toy.csv"), None))
+    assert other.source(None) == ([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")], None)
+    assert (third.settings["dev"], third.settings["test"]) == (str(tmp_path / "b.csv"), "/c.csv")
+
+
+def test_the_nearer_setting_wins_by_whatever_name(expand: Expand) -> None:
+    layers: list[dict[str, Any]] = [
+        {"settings": {"epochs": 1, "train": {"seed": 4}}},
+        {"corpora": {"toy": {"data": "a.csv", "train.epochs": 2}}},
+        {"grid": {"epochs": 3}},
+    ]
+    parts: dict[str, Any] = {"corpora": {"toy": {"data": "a.csv"}}}
+    for number, layer in enumerate(layers, 1):
+        parts |= layer
+        [spec] = expand({}, **json.loads(json.dumps(parts)))
+        assert (spec.settings["epochs"], spec.seed) == (number, 4)
+        assert "train.epochs" not in spec.settings
+    [spec] = expand({"train.epochs": 4}, **parts)
+    assert spec.settings["epochs"] == 4
+    [spec] = expand({"epochs": [4, 5]}, overrides={"train.epochs": "6", "corpus": "sst", "seed": "9"}, **parts)
+    assert (spec.settings, spec.corpus, spec.row) == ({"epochs": "6", "seed": 9}, "sst", "fresh, epochs 6")
+
+
+def test_a_setting_of_a_corpus_is_left_out_where_a_method_does_not_have_it(expand: Expand) -> None:
+    full, ours = expand({"method": "full_text"}, {"scorer": "attention"}, corpora={"toy": OWN["toy"]})
+    assert "ratio" not in full.settings
+    assert ours.settings["ratio"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("ratio", "corpus", "expected"),
+    [
+        ("0.5x", "sst", 0.1),
+        ("1x", "movies", 0.3),
+        ("2x", "toy", 0.4),
+        ("0.05:0.5", "sst", "0.05:0.5"),
+        (0.1, "sst", 0.1),
+    ],
+)
+def test_a_ratio_may_be_a_multiple_of_the_corpus_s(ratio: Any, corpus: str, expected: Any, expand: Expand) -> None:
+    corpora = {corpus: OWN[corpus]} if corpus in OWN else {}
+    [spec] = expand({"ratio": ratio}, grid={"corpus": corpus}, corpora=corpora)
+    assert spec.settings["ratio"] == expected
+
+
+@given(st.integers(0, 2**31), st.integers(1, 9), st.floats(1e-9, 1e3), st.floats(1.001, 1e6))
+def test_draws_are_repeatable_nested_and_in_range(seed: int, n_trials: int, low: float, times: float) -> None:
+    ranges = {"lambda_1": f"{low}:{low * times}:log", "learning_rate": f"{low}:{low * times}", "lambda_2": "0,0.5,2"}
+    trials = list(draw_trials({"draw": ranges, "trials": n_trials}, "lei", seed))
+    turned = dict(reversed(ranges.items()))
+    assert trials == list(draw_trials({"draw": turned, "trials": n_trials + 3}, "lei", seed))[:n_trials]
+    assert [suffix for suffix, _ in trials] == [f", trial {number}" for number in range(n_trials)]
+    for _, values in trials:
+        assert low <= values["lambda_1"] <= low * times
+        assert low <= values["learning_rate"] <= low * times
+        assert values["lambda_2"] in (0, 0.5, 2)
+
+
+def test_each_seed_and_trial_draws_anew(expand: Expand) -> None:
+    row = {"method": "lei", "trials": 3, "draw": {"lambda_1": "0.01:1:log"}}
+    specs = expand(row, grid={**SST, "seed": [0, 1]})
+    assert names(specs)[:2] == ["sst, lei, trial 0, seed 0", "sst, lei, trial 1, seed 0"]
+    assert len({spec.settings["lambda_1"] for spec in specs}) == 6
+    assert len(expand({**row, "trials": 20}, grid=SST)) == 20
+
+
+RATE = {"learning_rate": "0:1"}
+ROWS: list[tuple[dict[str, Any], str]] = [
+    ({"reads": "nothing"}, "reads must be 'rationale' or 'complement', got 'nothing'."),
+    ({"ratio": "halfx"}, "ratio must be a number, a range as in 0.05:0.5, or as in 0.5x, got 'halfx'."),
+    ({"seed": "one"}, "seed must be a whole number of at least 0, got 'one'."),
+    ({"seed": -1}, "seed must be a whole number of at least 0, got -1."),
+    ({"recording": [False, True]}, "recording affects only the speed of a run, not its result"),
+    ({"ratio": [0.1, 0.2, 0.1]}, "ratio has 0.1 twice"),
+    ({"scorer": []}, "scorer = [] stands for no run at all."),
+    ({"draw": "lambda_1"}, "draw must be a table, as in draw = { lambda_1 = '0.01:1:log' }, got 'lambda_1'."),
+    ({"draw": RATE, "trials": 0}, "trials must be a whole number of at least 1, got 0."),
+    ({"trials": 3}, "trials needs draw"),
+    ({"draw": {"learning_rate": "1:0"}}, "'learning_rate=1:0' cannot be searched."),
+    ({"draw": {"learning_rate": "0:inf"}}, "learning_rate can be drawn from finite numbers only, got '0:inf'."),
+    ({"draw": {"learning_rate": "0:1:log"}}, "'learning_rate=0:1:log' cannot be searched."),
+]
+
+
+@pytest.mark.parametrize(("row", "message"), ROWS, ids=str)
+def test_an_invalid_row_is_refused(row: dict[str, Any], message: str, problems: Problems) -> None:
+    [problem] = problems(row, grid=SST)
+    assert problem.startswith(message)
+
+
+def test_the_errors_of_all_rows_are_reported_at_once(problems: Problems) -> None:
+    wrong = [row for row, _ in ROWS]
+    for problem, (_, message) in zip(problems(*wrong, wrong[0], grid=SST), ROWS, strict=True):
+        assert problem.startswith(message)
+
+
+def test_a_multiple_of_a_ratio_that_a_corpus_does_not_have(problems: Problems) -> None:
+    [problem] = problems({"ratio": "0.5x"}, corpora={"toy": {"data": "a.csv"}})
+    assert problem.startswith("ratio 0.5x is relative to that of the corpus, which has none.")
+
+
+# Overrides
+
+
+def test_values_are_separated_by_commas_or_are_a_toml_list() -> None:
+    given = ["seed=0, 1", "corpus = sst", "text=", "ratio=0.05:0.5,0.5x"]
+    assert parse_overrides(given) == {"seed": ["0", "1"], "corpus": "sst", "text": "", "ratio": ["0.05:0.5", "0.5x"]}
+    assert parse_overrides(["text=['a, b']", "seed=[1, 2]"]) == {"text": ["a, b"], "seed": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["epochs"], r"'epochs' is not a setting.*key=value"),
+        (["seed=0,"], r"seed=0, has a comma without a value.*seed=one,two"),
+        (["seed=0", "seed=1"], r"seed is given twice.*seed=one,two"),
+        (["seed=[0"], r"seed=\[0 is not a TOML list such as \['a', 'b'\]: "),
+    ],
+)
+def test_what_cannot_be_parsed_is_refused(given: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_overrides(given)
+
+
+def test_a_list_replaces_that_of_the_file_and_is_part_of_the_name(expand: Expand) -> None:
+    rows = {"name": "ours", "scorer": "attention", "epochs": 3}, {"method": "full_text"}
+    grid = {"corpus": ["sst", "movies", "multirc"], "seed": [0, 1, 2]}
+    assert names(expand(*rows, grid=grid, given=("corpus=sst,agnews", "seed=4,5"))) == [
+        f"{corpus}, {row}, seed {seed}"
+        for row in ("ours", "full_text")
+        for corpus in ("sst", "agnews")
+        for seed in (4, 5)
+    ]
+    assert names(expand(*rows, grid=SST, given=("epochs=1,2",))) == [
+        *("sst, ours, epochs 1, seed 0", "sst, ours, epochs 2, seed 0"),
+        *("sst, full_text, epochs 1, seed 0", "sst, full_text, epochs 2, seed 0"),
+    ]
+    crf = names(expand(rows[0], grid=SST, given=("crf=true,false",)))
+    assert crf == ["sst, ours, crf true, seed 0", "sst, ours, crf false, seed 0"]
+
+
+def test_an_override_applies_to_the_runs_that_have_the_setting(expand: Expand) -> None:
+    rows = {"name": "full text", "method": "full_text"}, {"name": "ours", "scorer": "attention"}, {"method": "lei"}
+    assert names(expand(*rows, grid=SST, given=("ratio=0.5x,1x",))) == [
+        "sst, full text, seed 0",
+        *("sst, ours, ratio 0.5x, seed 0", "sst, ours, ratio 1x, seed 0"),
+        *("sst, lei, ratio 0.5x, seed 0", "sst, lei, ratio 1x, seed 0"),
+    ]
+    assert names(expand(*rows, grid={**SST, "seed": [0, 1]}, given=("scorer=random",))) == [
+        f"sst, {row}, seed {seed}" for row in ("full text", "ours", "lei") for seed in (0, 1)
+    ]
+
+
+def test_a_setting_of_a_scorer_applies_to_the_runs_with_that_scorer(expand: Expand) -> None:
+    rows = (
+        {"method": ["full_text", "fresh"], "name": "mixed"},
+        {"scorer": ["integrated_gradients", "attention"]},
+    )
+    assert {spec.row: spec.settings.get("steps") for spec in expand(*rows, grid=SST, given=("steps=5",))} == {
+        "mixed, full_text": None,
+        "mixed, fresh": None,
+        "fresh, integrated_gradients": "5",
+        "fresh, attention": None,
+    }
+    [full, *others] = expand(*rows, grid=SST, given=("scorer=integrated_gradients", "steps=5"))
+    assert (full.row, full.settings) == ("mixed, full_text", {"method": "full_text", "seed": 0})
+    assert [(spec.settings["scorer"], spec.settings["steps"]) for spec in others] == 2 * [("integrated_gradients", "5")]
+
+
+def test_a_setting_that_a_row_gives_itself_is_not_left_out(expand: Expand) -> None:
+    [spec] = expand({"method": "full_text", "ratio": 0.2}, grid=SST, given=("ratio=0.3",))
+    assert spec.settings["ratio"] == "0.3"
+
+
+def test_a_method_is_overridden_where_no_row_has_another(expand: Expand) -> None:
+    rows = {"name": "ours"}, {"name": "theirs", "method": "lei"}
+    assert names(expand(*rows, grid=SST, given=("method=lei",))) == ["sst, ours, seed 0", "sst, theirs, seed 0"]
+
+
+ANOTHER = "another method, so the table would be mislabeled."
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("corpus=", "corpus has an empty name. There are: sst, agnews"),
+        ("corpus=sst,moves", "moves is not a corpus of this grid or of the paper. Did you mean movies?"),
+        ("seed=0,x", "seed must be a whole number of at least 0, got 'x'."),
+        ("recording=true,false", "recording affects only the speed of a run"),
+        (
+            "steps=5",
+            "`overrides`: no run has steps. steps is a setting of fresh, not of the method full_text. "
+            "steps is a setting of the scorer integrated_gradients, not of attention.",
+        ),
+        ("method=leii", "`overrides`: leii is not a method. Did you mean lei?"),
+        ("method=fresh", "`overrides`: method cannot be changed, because the rows full text; human have " + ANOTHER),
+        ("method=human", "`overrides`: method cannot be changed, because the row full text has " + ANOTHER),
+    ],
+)
+def test_overrides_that_cannot_be_used_are_refused(given: str, message: str, problems: Problems) -> None:
+    rows = [{"name": "full text", "method": "full_text"}, {"scorer": "attention"}]
+    rows += [{"method": "human"}] if "method" in given else []
+    [problem] = problems(*rows, grid=SST, overrides=parse_overrides([given]))
+    assert problem.startswith(message)
