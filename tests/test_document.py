@@ -65,54 +65,58 @@ def test_masks_by_hand() -> None:
 
 @pytest.mark.parametrize("span", [(0, 4), (-1, 2), (2, 2), (2, 1)])
 def test_a_span_outside_the_document_is_refused(span: tuple[int, int]) -> None:
-    message = (
-        rf"^The rationale span \({span[0]}, {span[1]}\) does not fit a document of 3 words\. "
-        r"Spans count words from 0 and exclude their end\.$"
-    )
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"span \({span[0]}, {span[1]}\) does not fit a document of 3 words"):
         Mask.from_spans([span], 3)
 
 
-def test_flags_that_are_not_true_or_false_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^A mask is one row of booleans, got int64 of shape \(2,\)\.$"):
-        Mask(np.array([0, 1], dtype=np.int64))
-    with pytest.raises(ValueError, match=r"^A mask is one row of booleans, got bool of shape \(1, 2\)\.$"):
-        Mask(np.ones((1, 2), dtype=np.bool_))
+@pytest.mark.parametrize(
+    ("flags", "shown"),
+    [(np.array([0, 1], dtype=np.int64), r"int64.*\(2,\)"), (np.ones((1, 2), np.bool_), r"bool.*\(1, 2\)")],
+)
+def test_flags_that_are_not_true_or_false_are_refused(flags: Any, shown: str) -> None:
+    with pytest.raises(ValueError, match=f"one row of booleans, got {shown}"):
+        Mask(flags)
 
 
 # Nothing changes once made
 
 
+def copies(value: Any) -> tuple[Any, ...]:
+    return value, copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))  # noqa: S301
+
+
+def assert_unwritable(array: object) -> None:
+    """Neither an array nor what it is a view of can be changed, or made writable."""
+    while isinstance(array, np.ndarray):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = array[0]
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.flags.writeable = True
+        array = array.base
+
+
 def test_a_mask_and_its_copies_cannot_be_changed() -> None:
-    given = np.array([True, False])
+    given = np.array([True, False, True])
     made = Mask(given)
     given[:] = False
-    assert made == mask(1, 0)
-    for one in (made, ~made, copy.copy(made), copy.deepcopy(made)):
-        with pytest.raises(ValueError, match="read-only"):
-            one.kept[0] = True
+    [from_flags] = Mask.from_flags(np.array([True, False, True]), [3])
+    for one in (*copies(made), *copies(from_flags), ~~made):
+        assert one == mask(1, 0, 1)
+        assert_unwritable(one.kept)
     with pytest.raises(FrozenInstanceError):
         made.kept = given  # type: ignore[misc]
 
 
-def test_scores_and_their_copies_cannot_be_changed() -> None:
+@pytest.mark.parametrize("n_read", [1, None])
+def test_scores_and_their_copies_cannot_be_changed(n_read: int | None) -> None:
     given = np.array([1.0, 2.0])
-    made = Saliency(given, "pos", "d1")
+    made = Saliency(given, "pos", "d1", n_read)
     given[:] = 0.0
-    for one in (made, copy.copy(made), copy.deepcopy(made)):
-        assert (one.scores.tolist(), one.target, one.id) == ([1.0, 2.0], "pos", "d1")
-        with pytest.raises(ValueError, match="read-only"):
-            one.scores[0] = 1.0
+    for one in copies(made):
+        assert (one.scores.tolist(), one.target, one.id, one.n_read) == ([1.0, 2.0], "pos", "d1", n_read)
+        assert_unwritable(one.scores)
     with pytest.raises(FrozenInstanceError):
         made.scores = given  # type: ignore[misc]
-
-
-def test_copies_of_scores_know_how_many_words_were_read() -> None:
-    for n_read in (1, None):
-        made = Saliency(np.array([1.0, 0.0]), "pos", "d1", n_read)
-        for one in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):  # noqa: S301
-            assert (one.scores.tolist(), one.target, one.id, one.n_read) == ([1.0, 0.0], "pos", "d1", n_read)
-            assert not one.scores.flags.writeable
 
 
 def test_a_document_cannot_be_changed() -> None:
@@ -165,28 +169,20 @@ def test_a_text_without_words_is_refused(text: str) -> None:
         Document.from_text(text, id="d1")
 
 
-def test_a_word_that_is_not_at_its_place_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^Document 'd1': characters 0 to 1 are not the word 'b'\.$"):
-        Document("a b", ("b",), ((0, 1),), id="d1")
-    with pytest.raises(ValueError, match=r"^Document 'd1' has 1 words but 2 spans\.$"):
-        Document("a b", ("b",), ((0, 1), (2, 3)), id="d1")
-
-
 @pytest.mark.parametrize(
-    ("chosen", "spans", "place"),
+    ("words", "spans", "message"),
     [
-        (("b",), ((-1, 3),), "'b' at characters -1 to 3"),
-        (("b", "a"), ((2, 3), (0, 1)), "'a' at characters 0 to 1"),
-        (("a", "a"), ((0, 1), (0, 1)), "'a' at characters 0 to 1"),
-        (("a", ""), ((0, 1), (1, 1)), "'' at characters 1 to 1"),
+        (("b",), ((0, 1),), "characters 0 to 1 are not the word 'b'"),
+        (("b",), ((0, 1), (2, 3)), "has 1 words but 2 spans"),
+        (("b",), ((-1, 3),), "'b' at characters -1 to 3 is empty or does not follow"),
+        (("b", "a"), ((2, 3), (0, 1)), "'a' at characters 0 to 1 is empty or does not follow"),
+        (("a", "a"), ((0, 1), (0, 1)), "'a' at characters 0 to 1 is empty or does not follow"),
+        (("a", ""), ((0, 1), (1, 1)), "'' at characters 1 to 1 is empty or does not follow"),
     ],
 )
-def test_words_out_of_reading_order_are_refused(
-    chosen: tuple[str, ...], spans: tuple[tuple[int, int], ...], place: str
-) -> None:
-    message = f"^Document 'd1': the word {place} is empty or does not follow the word before it\\.$"
-    with pytest.raises(ValueError, match=message):
-        Document("a b", chosen, spans, id="d1")
+def test_words_that_are_not_at_their_places_are_refused(words: Any, spans: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^Document 'd1'.*{message}"):
+        Document("a b", words, spans, id="d1")
 
 
 # The one door
@@ -273,24 +269,6 @@ def test_the_shown_characters_hold_the_kept_words_only(document: Document, data:
 
 
 # Nothing shown can be changed afterwards, and no look-alike passes
-
-
-@pytest.mark.parametrize("flagged", [mask(1, 0, 1), *Mask.from_flags(np.array([True, False, True]), [3])])
-def test_the_flags_of_a_mask_cannot_be_made_writable(flagged: Mask) -> None:
-    for copied in (flagged, copy.deepcopy(flagged), pickle.loads(pickle.dumps(flagged))):  # noqa: S301
-        array: object = copied.kept
-        while isinstance(array, np.ndarray):
-            with pytest.raises(ValueError, match="WRITEABLE"):
-                array.flags.writeable = True
-            array = array.base
-        assert copied == mask(1, 0, 1)
-
-
-def test_scores_cannot_be_made_writable() -> None:
-    scores = Saliency(np.array([0.5, 1.0]), "pos").scores
-    with pytest.raises(ValueError, match="WRITEABLE"):
-        scores.flags.writeable = True
-    assert not isinstance(scores.base, np.ndarray) or not scores.base.flags.writeable
 
 
 @pytest.mark.parametrize("kind", [Mask, Document])

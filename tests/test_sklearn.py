@@ -1,5 +1,4 @@
 import pickle
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Saliency
 from fresh.errors import DataError
 from fresh.sklearn import PARAMETERS, FreshClassifier
-
-ONE_LABEL = "y must have one label for each document, got "
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +99,10 @@ def test_parameters_are_read_set_and_cloned() -> None:
     assert copy.get_params() == classifier.get_params()
 
 
-def test_an_unknown_parameter_is_refused() -> None:
-    expected = "ration is not a parameter of FreshClassifier. Did you mean ratio?"
-    with pytest.raises(TypeError, match=f"^{re.escape(expected)}$"):
+def test_wrong_parameters_are_refused(texts: list[str], labels: list[str]) -> None:
+    with pytest.raises(TypeError, match=r"ration is not a parameter.*Did you mean ratio\?"):
         FreshClassifier(ration=0.1)
-
-
-def test_a_wrong_value_is_refused_when_fitting(texts: list[str], labels: list[str]) -> None:
-    with pytest.raises(ValueError, match=r"^ratio must be in \(0, 1\], got 2\.0\.$"):
+    with pytest.raises(ValueError, match=r"ratio must be in \(0, 1\], got 2\.0"):
         FreshClassifier(ratio=2).fit(texts, labels)
 
 
@@ -120,25 +113,29 @@ def test_it_must_be_fitted_first(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("documents", "answers", "message"),
+    ("documents", "labels", "message"),
     [
-        (["a"], ["x", "y"], "There are 1 documents but 2 labels. Give one for each."),
-        (["a", 3], ["x", "y"], "Document 1 must be a text or a pair of a text and a query, got 3."),
-        (["a", "b"], [["x", "y"], ["y", "z"]], f"{ONE_LABEL}an array of shape (2, 2). For documents with several "),
-        (["a", "b"], np.eye(2, dtype=int), f"{ONE_LABEL}an array of shape (2, 2). "),
-        (["a", "b"], csr_matrix(np.eye(2)), f"{ONE_LABEL}a csr_matrix. "),
-        (["a", "b"], [["x"], ["y", "z"]], f"{ONE_LABEL}rows of different lengths. "),
-        (["a", "b"], [{"x"}, {"y", "z"}], f"{ONE_LABEL}a set for document 0. "),
-        (["a", "b"], pd.Series([["x"], ["y"]]), f"{ONE_LABEL}a list for document 0. "),
-        (["a", "b"], pd.DataFrame({"one": ["x", "y"], "two": ["y", "x"]}), f"{ONE_LABEL}an array of shape (2, 2). "),
-        (["a", "b"], "xy", f"{ONE_LABEL}a str. "),
-        (["a film"] * 8, ["x"] * 8, "All 7 training examples have the label 'x'. At least two classes are needed: "),
+        (["a"], ["x", "y"], "1 documents but 2 labels"),
+        (["a", 3], ["x", "y"], "Document 1 must be a text or a pair of a text and a query, got 3"),
+        (["a", "b"], [["x", "y"], ["y", "z"]], r"one label .* an array of shape \(2, 2\).*several labels"),
+        (["a", "b"], np.eye(2, dtype=int), r"one label .* an array of shape \(2, 2\)"),
+        (["a", "b"], csr_matrix(np.eye(2)), "one label .* a csr_matrix"),
+        (["a", "b"], [["x"], ["y", "z"]], "one label .* rows of different lengths"),
+        (["a", "b"], [{"x"}, {"y", "z"}], "one label .* a set for document 0"),
+        (["a", "b"], pd.Series([["x"], ["y"]]), "one label .* a list for document 0"),
+        (["a", "b"], pd.DataFrame({"one": ["x", "y"], "two": ["y", "x"]}), r"an array of shape \(2, 2\)"),
+        (["a", "b"], "xy", "one label .* a str"),
+        (["a", "b"], np.array([None, "x"], dtype=object), "Some labels are missing"),
+        (["a", "b"], np.array([float("nan"), "x"], dtype=object), "Some labels are missing"),
+        (["a film"] * 8, ["x"] * 8, "All 7 training examples have the label 'x'"),
+        ("a film", ["x"], "X must be a list of texts or one column, got str"),
+        (pd.DataFrame({"text": ["a film"]}), ["x"], "X must be a list of texts or one column, got DataFrame"),
     ],
 )
-def test_bad_data_is_refused(documents: list[Any], answers: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_data_is_refused(documents: Any, labels: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fresh.methods.fresh, "_train_all", lambda *_given: pytest.fail("trained"))
-    with pytest.raises((DataError, ValueError), match=f"^{re.escape(message)}"):
-        FreshClassifier().fit(documents, answers)
+    with pytest.raises((DataError, ValueError), match=message):
+        FreshClassifier().fit(documents, labels)
 
 
 @pytest.mark.parametrize("frame", [False, True])
@@ -189,18 +186,6 @@ def test_a_fitted_classifier_can_be_pickled(fitted: FreshClassifier, texts: list
 def test_no_documents_give_no_answers(fitted: FreshClassifier) -> None:
     assert fitted.predict_proba([]).shape == (0, 2)
     assert fitted.predict([]).tolist() == []
-
-
-@pytest.mark.parametrize("missing", [None, float("nan")])
-def test_a_missing_label_is_refused(missing: object, texts: list[str], settings: dict[str, Any]) -> None:
-    labels = np.array([missing, *["pos"] * 47], dtype=object)
-    with pytest.raises(DataError, match=r"^Some labels are missing\. Leave those documents out\.$"):
-        FreshClassifier(**settings).fit(texts, labels)
-
-
-def test_one_text_alone_is_no_list_of_texts(fitted: FreshClassifier) -> None:
-    with pytest.raises(DataError, match=r"^X must be a list of texts or one column, got str\.$"):
-        fitted.predict("a good film")
 
 
 def test_a_scorer_of_ones_own_can_be_given(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:

@@ -49,6 +49,7 @@ def check_output_folder(folder: Path, content: str) -> None:
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path; it becomes the file only when the block ends without an error."""
+    # In the same folder, since a rename is atomic only within a file system.
     partial = path.with_name(f"{path.name}.partial")
     try:
         yield partial
@@ -78,6 +79,7 @@ def open_lines(path: Path) -> Iterator[IO[str]]:
 
 
 def _drop_partial_line(path: Path) -> None:
+    # Mapped, not read: the file may be larger than memory.
     if path.stat().st_size:  # an empty file cannot be mapped
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             end = content.rfind(b"\n") + 1

@@ -66,6 +66,7 @@ def _field_types(cls: type) -> Mapping[str, Any]:
 def _help_texts(cls: type) -> Mapping[str, str]:
     """Read the strings under the fields of a class and of its base classes."""
     texts: dict[str, str] = {}
+    # Python keeps no docstrings of fields, so they are read from the source.
     for base in reversed([base for base in cls.__mro__ if is_dataclass(base)]):
         [body] = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(body, ast.ClassDef)

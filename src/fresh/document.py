@@ -64,6 +64,7 @@ class Mask:
         if flags.shape != (ends[-1],) or flags.dtype != np.bool_:
             raise ValueError(f"Masks need {ends[-1]} booleans in a row, got {flags.dtype} of shape {flags.shape}.")
         shared = _read_only(flags)  # and so is every part of it
+        # Without __init__, which would copy and check each part again.
         masks = list(map(object.__new__, repeat(Mask, len(ends) - 1)))
         for mask, (start, end) in zip(masks, pairwise(ends), strict=True):
             object.__setattr__(mask, "kept", shared[start:end])
@@ -122,6 +123,7 @@ class Document:
             raise ValueError(f"Document {self.id!r} has no words.")
         if len(self.words) != len(self.spans):
             raise ValueError(f"Document {self.id!r} has {len(self.words)} words but {len(self.spans)} spans.")
+        # Every word must be where its span says, in reading order: highlights show the text, predictors read the words.
         last_end = 0
         for word, (start, end) in zip(self.words, self.spans, strict=True):
             if self.text[start:end] != word:
@@ -168,6 +170,7 @@ class Document:
 
     def cut(self, mask: Mask) -> Rationale:
         """Return the kept words and forget the rest."""
+        # Not isinstance: a subclass could show other flags to this method than to whoever looks at the mask.
         if type(mask) is not Mask:
             raise TypeError(f"cut() takes a Mask, got {type(mask).__name__}.")
         if len(mask) != len(self.words):
@@ -266,6 +269,7 @@ class Explanation:
         for part, kind in ((self.document, Document), (self.mask, Mask), (self.rationale, Rationale)):
             if type(part) is not kind:
                 raise TypeError(f"An explanation takes a {kind.__name__}, got {type(part).__name__}.")
+        # What is shown must be what was read, whoever puts an explanation together.
         if self.document.cut(self.mask) != self.rationale:
             raise ValueError(f"The rationale of document {self.document.id!r} differs from the words its mask keeps.")
         if self.saliency is not None and len(self.saliency) != len(self.mask):

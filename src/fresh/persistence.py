@@ -55,6 +55,7 @@ NO_DIGEST = (
 def atomic_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
     """Yield a folder to write a model to; it takes its place only when the block ends without an error."""
     check_writable(folder, overwrite)
+    # Next to its place, since a rename is atomic only within a file system.
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as place:
         new, old = Path(place) / "new", Path(place) / "old"
@@ -107,6 +108,7 @@ def save_halves(folder: Path, extractor: Extractor, predictor: Predictor, about:
 
 def _manifest_digest(manifest: Mapping[str, Any]) -> str:
     """Compute the digest of all fields but the digest itself; layout does not matter."""
+    # A round trip first: tuples become lists and keys become strings, as when the manifest is read.
     content = json.loads(json.dumps({name: value for name, value in manifest.items() if name != DIGEST}))
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode("ascii")).hexdigest()
 
@@ -164,7 +166,7 @@ def load_predictor(place: Path, device: str, needs_query: bool = False) -> Predi
 
 
 def _load_classifier(place: Path, device: str, needs_query: bool) -> Classifier:
-    choose_device(device)  # one that cannot be used is no damage
+    choose_device(device)  # outside the block: a device that cannot be used is no damage
     with report_damage(place):
         classifier = Classifier.load(place, device)
         if not _is_labels(list(classifier.labels)):
@@ -241,6 +243,7 @@ def _check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
             raise ModelError(f"{folder} is damaged: {name} is missing. {_FIX}")
         if digest_of(folder / name) != digest:
             raise ModelError(f"{folder} is damaged: {name} has changed. {_FIX}")
+    # Loaders look for more files than were saved, such as added_tokens.json: one that is added could change answers.
     for half in _HALVES:
         for name in visible_files(folder / half) if half.startswith(part) else ():
             if half + name not in digests:

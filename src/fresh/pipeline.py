@@ -91,6 +91,7 @@ def train(
     if group.size > 1:
         progress.say(f"{group.size} processes share the work.")
     folder = None if out is None else Path(out)
+    # Before any work: training may take hours.
     if folder is not None:
         check_writable(folder, overwrite)
         if report_path(folder).exists():
@@ -114,6 +115,7 @@ def train(
             write_html_report(report_path(folder), model, evaluation, folder.name, "test documents")
             remove_folder(partial_folder(folder))
     finally:
+        # Nothing to resume from, after an error in the first epoch for example: leave no empty folder behind.
         if partial is not None and group.is_main and not any(partial.glob("*.safetensors")):
             remove_folder(partial)
     return model

@@ -115,6 +115,7 @@ class Rationalizer(
 
         :return: One explanation for each document, or several for a curve, the shortest rationale first.
         """
+        # All checks come before any network runs.
         for spec in specs:
             self.check_query(spec.document)
             if spec.curve and self.ratios is None:
@@ -127,6 +128,7 @@ class Rationalizer(
         )
         pairs = [(spec.mask, None) if spec.mask is not None else next(selected) for spec in specs]
         masks = [self._masks_for(spec, *pair) for spec, pair in zip(specs, pairs, strict=True)]
+        # The only way from documents to the predictor: what is cut here is read, and is what the explanation shows.
         rationales = [spec.document.cut(mask) for spec, group in zip(specs, masks, strict=True) for mask in group]
         answers = zip(rationales, self.predictor.predict(rationales), strict=True)
         return [

@@ -66,6 +66,7 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         settings = {name: getattr(self, name) for name in SETTINGS}
         custom = settings.pop("scorer") if callable(settings["scorer"]) else None
         config = from_mapping(FreshConfig, settings)
+        # At least one document of each class can be held back.
         n_dev = max(len(self.classes_), round(self.dev_share * len(examples)))
         rest, dev, _ = split_off(examples, n_dev, 0, config.train.seed)
         context = RunContext(progress=Terminal() if self.verbose else SILENT)

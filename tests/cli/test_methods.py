@@ -112,7 +112,7 @@ def test_one_model_serves_a_range_of_ratios(
         assert main(["explain", model, text, "--ratio", ratio, *CPU]) == 0
         assert f", from {n_words} of 9 words:" in capsys.readouterr().out
     assert main(["explain", model, text, "--curve", *CPU]) == 0
-    assert "From these words on, the answer stays the same:" in capsys.readouterr().out
+    assert "From these words on, the prediction stays the same:" in capsys.readouterr().out
     assert main(["explain", model, text, "--ratio", "0.6", *CPU]) == 1
     assert "must be in [0.1, 0.5]" in capsys.readouterr().err
 
@@ -138,7 +138,7 @@ def test_a_model_of_people_s_rationales_reads_nothing_else(
     assert main(["explain", model, "a film that nobody marked", *CPU]) == 1
     told = capsys.readouterr().err
     assert "Document 'TEXT' has no human rationale" in told
-    assert "--method fresh" in told
+    assert "method=fresh" in told
 
 
 @pytest.mark.parametrize("options", [["--method=human"], ["--tagger", "--human=0.5"], ["--method=lei", "--human=0.5"]])

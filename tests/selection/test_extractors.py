@@ -1,5 +1,4 @@
 import inspect
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -81,26 +80,17 @@ def test_a_support_model_chooses_the_word_that_decides(support: SupportModel, to
     assert np.mean([mask == marked for mask, marked in zip(masks, human, strict=True)]) > 0.9
 
 
-def test_a_score_too_many_is_noticed() -> None:
-    with pytest.raises(ValueError, match="it must give one score for each word") as caught:
-        SaliencyExtractor(LongestWords(extra=1), TopK(0.5)).extract([FILM])
-    assert str(caught.value) == (
-        "The scorer gave 4 scores to document 'film', which has 3 words; it must give one score for each word."
-    )
-
-
-def test_a_document_without_scores_is_noticed() -> None:
-    with pytest.raises(ValueError, match=r"^The scorer scored 1 of 2 documents; it must score each one\.$"):
-        SaliencyExtractor(LongestWords(leave_out=1), TopK(0.5)).extract([FILM, SEA])
-
-
-def test_a_score_that_is_no_number_names_its_document() -> None:
-    with pytest.raises(ValueError, match="is nan") as caught:
-        SaliencyExtractor(LongestWords(value=float("nan")), TopK(0.5)).extract([FILM])
-    assert str(caught.value) == (
-        "The score of word 0 in document 'film' is nan. "
-        "Scores must be finite numbers: fix the scorer, or leave the document out."
-    )
+@pytest.mark.parametrize(
+    ("scorer", "message"),
+    [
+        (LongestWords(extra=1), "4 scores to document 'film', which has 3 words"),
+        (LongestWords(leave_out=1), "scored 1 of 2 documents"),
+        (LongestWords(value=float("nan")), "score of word 0 in document 'film' is nan"),
+    ],
+)
+def test_scores_that_do_not_fit_are_noticed(scorer: LongestWords, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SaliencyExtractor(scorer, TopK(0.5)).extract([FILM, SEA])
 
 
 @pytest.mark.parametrize("name", SCORERS)
@@ -158,13 +148,9 @@ def test_half_a_surrogate_pair_can_be_marked() -> None:
 
 
 def test_a_document_that_nobody_marked_is_not_known() -> None:
-    expected = (
-        "Document 'new' has no human rationale, and this model reads nothing else. "
-        "Train with method=fresh to explain new documents."
-    )
     unmarked = Document.from_words(["a", "bad", "film"], id="new")
     marks = HumanRationales.of([Example(FILM, "pos", MARKED), Example(unmarked, "neg")])
-    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+    with pytest.raises(ValueError, match=r"Document 'new' has no human rationale.*method=fresh"):
         marks.extract([FILM, unmarked])
 
 

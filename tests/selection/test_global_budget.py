@@ -1,7 +1,5 @@
 import math
 import runpy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -28,13 +26,6 @@ from strategies import any_numbers, numbers, ratios, saliencies, saliency
 CORPORA = st.lists(saliencies(max_words=6), min_size=1, max_size=5)
 MANY = st.lists(saliencies(st.integers(-2, 3).map(float) | numbers(), max_words=5), min_size=6, max_size=24)
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "discretizers.py"
-
-
-@contextmanager
-def few_at_once() -> Iterator[None]:
-    """Look at few words together, so that small corpora have many parts."""
-    with patch("fresh.selection._topk.N_STACKED", 7):
-        yield
 
 
 def test_a_common_budget_goes_to_the_best_words() -> None:
@@ -78,34 +69,23 @@ def test_the_minimum_is_half_the_ratio_unless_given() -> None:
     assert [len(words) for words in kept(GlobalContiguous(0.4).select(documents))] == [6, 2]
 
 
-@given(CORPORA, ratios(), st.floats(0, 1))
-def test_global_top_k_is_the_greedy_choice(corpus: list[Saliency], ratio: float, part: float) -> None:
+@pytest.mark.parametrize("n_stacked", [7, 2**16])
+@given(CORPORA | MANY, ratios(), st.floats(0, 1))
+def test_global_top_k_is_the_greedy_choice(n_stacked: int, corpus: list[Saliency], ratio: float, part: float) -> None:
     expected = slow_global_top_k([exact(s) for s in corpus], ratio, ratio * part)
-    assert kept(GlobalTopK(ratio, ratio * part).select(corpus)) == expected
-
-
-@given(CORPORA, ratios(), st.floats(0, 1))
-def test_global_contiguous_is_the_greedy_choice(corpus: list[Saliency], ratio: float, part: float) -> None:
-    rows = [exact(s) for s in corpus]
-    lengths, gains = slow_global_contiguous(rows, ratio, ratio * part)
-    discretizer = GlobalContiguous(ratio, ratio * part)
-    assert kept(discretizer.select(corpus)) == as_words(rows, lengths)
-    assert discretizer.learn(corpus).cutoff == min(gains, default=None)
-
-
-@given(MANY, ratios(), st.floats(0, 1))
-def test_global_top_k_is_the_greedy_choice_in_parts_too(corpus: list[Saliency], ratio: float, part: float) -> None:
-    expected = slow_global_top_k([exact(s) for s in corpus], ratio, ratio * part)
-    with few_at_once():
+    with patch("fresh.selection._topk.N_STACKED", n_stacked):
         assert kept(GlobalTopK(ratio, ratio * part).select(corpus)) == expected
 
 
-@given(MANY, ratios(), st.floats(0, 1))
-def test_global_contiguous_is_the_greedy_choice_in_parts_too(corpus: list[Saliency], ratio: float, part: float) -> None:
+@pytest.mark.parametrize("n_stacked", [7, 2**16])
+@given(CORPORA | MANY, ratios(), st.floats(0, 1))
+def test_global_contiguous_is_the_greedy_choice(
+    n_stacked: int, corpus: list[Saliency], ratio: float, part: float
+) -> None:
     rows = [exact(s) for s in corpus]
     lengths, gains = slow_global_contiguous(rows, ratio, ratio * part)
     discretizer = GlobalContiguous(ratio, ratio * part)
-    with few_at_once():
+    with patch("fresh.selection._topk.N_STACKED", n_stacked):
         assert kept(discretizer.select(corpus)) == as_words(rows, lengths)
         assert discretizer.learn(corpus).cutoff == min(gains, default=None)
 
@@ -146,7 +126,7 @@ def test_learned_contiguous_cuts_each_document_as_if_alone(
     corpus: list[Saliency], minimum: float, cutoff: float
 ) -> None:
     discretizer = LearnedContiguous(minimum, cutoff)
-    with few_at_once():
+    with patch("fresh.selection._topk.N_STACKED", 7):
         masks = discretizer.select(corpus)
     assert masks == discretizer.select(corpus) == [discretizer.select([scores])[0] for scores in corpus]
 

@@ -405,7 +405,8 @@ def test_the_json_of_an_edited_text_has_places_in_that_text(page: Page, url: str
     assert [edited[one["start"] : one["end"]] for one in after["rationale"]] == [
         one["text"] for one in after["rationale"]
     ]
-    assert [one["text"] for one in after["rationale"]] == [one["text"] for one in before["rationale"]]
+    texts = [one["text"].replace("A", "Some longer") for one in before["rationale"]]  # if that word was read
+    assert [one["text"] for one in after["rationale"]] == texts
 
 
 def test_a_link_holds_the_choice_after_edits(page: Page, url: str) -> None:

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args = _parse(_build_parser(given), given)
             return int(args.run(args))
     except BrokenPipeError:
-        sys.stderr.close()
+        sys.stderr.close()  # else Python reports the broken pipe once more when it exits
         return 0
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)

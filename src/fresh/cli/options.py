@@ -21,6 +21,8 @@ TEXT_SETTINGS = ("text", "query", "id", "tokenised", "format", "skip_bad", "max_
 """Settings of how to read texts."""
 LABEL_SETTINGS = (*TEXT_SETTINGS, "label", "rationale", "agreement")
 """Settings of how to read labeled texts."""
+# A parameter in backticks, before "must" at the start of a line, or assigned a value after a space or parenthesis:
+# paths and quoted texts of users that look like an assignment (runs/ratio=0.3, 'a=b') stay as they are.
 _QUOTES = "'\""
 _PARAMETER = re.compile(
     r"`(?P<name>[a-z]\w*)`|^(?P<subject>[a-z]\w*)(?= must )"

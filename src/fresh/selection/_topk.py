@@ -40,6 +40,7 @@ class ScoreTable:
     def stacks(self) -> Iterator[tuple[int, Places]]:
         """Group documents of one length: the first of them, and where their words stand. Shape: (documents, words)."""
         firsts = np.cumsum(self.n_words) - self.n_words
+        # Documents of one length make a matrix, so that NumPy chooses in all of them at once.
         order = np.argsort(self.n_words, kind="stable")
         for group in np.split(order, np.flatnonzero(np.diff(self.n_words[order])) + 1):
             n_words = int(self.n_words[group[0]]) if group.size else 0
@@ -77,6 +78,7 @@ def top_k(scores: Scores, k: int, cutoff: float = math.inf) -> Flags:
 
 
 def _best_words(scores: Scores, k: int) -> Flags:
+    # A partition takes linear time, and no order within the k best is needed.
     last = scores.shape[1] - k
     lowest = np.partition(scores, last, axis=1)[:, last, None]
     kept: Flags = scores >= lowest
@@ -100,6 +102,7 @@ def spend_on_words(table: ScoreTable, minima: Counts, n_spare: int) -> tuple[Fla
         return kept, None
     rest = table.scores[~kept]
     lowest = float(np.partition(rest, len(rest) - n_spare)[len(rest) - n_spare])
+    # Only words at the lowest score can tie; documents and words are in order, so the first ones win.
     kept |= table.scores > lowest
     n_more = n_spare - int(np.count_nonzero(rest > lowest))
     kept[np.flatnonzero((table.scores == lowest) & ~kept)[:n_more]] = True
@@ -108,6 +111,7 @@ def spend_on_words(table: ScoreTable, minima: Counts, n_spare: int) -> tuple[Fla
 
 def best_windows(scores: Scores, k: int) -> Flags:
     """Mark the best window of k words in each row. Shape: (documents, words)."""
+    # Sums of windows are differences of running sums: linear in the words, whatever the length of the window.
     starts, words = WindowSums.of(scores).best_starts(k)[:, None], np.arange(scores.shape[1])
     kept: Flags = (words >= starts) & (words < starts + k)
     return kept

@@ -40,6 +40,7 @@ def budget(n_words: int, ratio: float) -> int:
 
 def _budgets(n_words: Counts, ratio: float) -> Counts:
     """Count the words that a ratio keeps in each of many documents."""
+    # Exact fractions are slow, and many documents have the same length.
     lengths, places = np.unique(n_words, return_inverse=True)
     return np.array([budget(length, ratio) for length in lengths.tolist()], dtype=np.int64)[places]
 

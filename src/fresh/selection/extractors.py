@@ -27,6 +27,7 @@ class Extractor(Protocol):
 
 def score_validated(scorer: Scorer, documents: Sequence[Document]) -> list[Saliency]:
     """Score documents, and raise if a scorer does not give one score for each word."""
+    # A user may have written the scorer, and a list that is too short would pair documents with others' scores.
     saliencies = scorer.score(documents)
     if len(saliencies) != len(documents):
         raise ValueError(f"The scorer scored {len(saliencies)} of {len(documents)} documents; it must score each one.")
@@ -83,6 +84,7 @@ class HumanRationales:
             if example.human is not None:
                 own[_document_digest(example.document)] = example.human.spans
                 by_words.setdefault(_document_digest(example.document, ""), set()).add(example.human.spans)
+        # Two examples of the same words may have different rationales; without an id neither can be preferred.
         agreed = {digest: spans for digest, (spans, *others) in by_words.items() if not others}
         return cls({**agreed, **own})
 

@@ -32,6 +32,7 @@ class _GrowingWindow:
             return
         start, length = self.start, self.length
         self._next_start = following = self._best_start(length + 1)
+        # Scores are exact, sums of them are not: 0.1 + 0.2 - 0.1 is not 0.2, and equal gains would not tie.
         if following == start:
             self.gain = float(self._scores[start + length])
         elif following == start - 1:
@@ -64,11 +65,13 @@ def spend_on_windows(table: ScoreTable, minima: Counts, n_spare: int) -> tuple[F
     if n_spare == 0:
         return choose_rows(table, minima, best_windows), None
     windows = _start_windows(table, minima)
+    # A heap of next gains is the greedy choice by its definition. An earlier version grew all documents together, in
+    # 65 s for a million of 300 words, with four times the code; budgets are shared by thousands.
     heap = [(-window.gain, place) for place, window in enumerate(windows)]
     heapq.heapify(heap)
     lowest = math.inf
     for _ in range(n_spare):
-        gain, place = heap[0]  # of equal gains, that of the earlier document
+        gain, place = heap[0]  # tuples compare by place next: of equal gains, the earlier document grows
         lowest = min(lowest, -gain)
         windows[place].grow()
         heapq.heapreplace(heap, (-windows[place].gain, place))

@@ -1,4 +1,4 @@
-"""A trained extractor: a network that learnt from masks which words to keep."""
+"""The tagger: a network that learned from masks which words to keep."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ MaskedDocuments = Sequence[tuple[Document, Mask]]
 
 @dataclass(frozen=True, slots=True)
 class Tagger:
-    """Scores words by how much they are to be kept, without a look at any label."""
+    """Scores words by the probability that they are to be kept, without seeing any label."""
 
     network: TokenClassifier
 
@@ -48,11 +48,11 @@ class Tagger:
         context: RunContext = CONTEXT,
         only: IntArray | None = None,
     ) -> Self:
-        """Train it on masks; the state wins that finds most of those of dev.
+        """Train a tagger on masks; the best epoch is that whose own masks agree best with those of dev.
 
-        :param discretizer: What will cut the scores; the state is chosen with that cut in force.
-        :param only: Numbers of the documents to learn from; all if not given.
-        :param kind: Tag each word by itself (words), or beside its neighbours (chain).
+        :param discretizer: Turns the scores into masks, also to choose the best epoch.
+        :param only: Places in `train` of the documents to learn from; all by default.
+        :param kind: Tag each word by itself (words), or depending on its neighbors (chain).
         """
         network = build_tagger(kind, config)
         context = replace(context, feature_store=context.store(config.train))
@@ -74,7 +74,7 @@ class Tagger:
         return cls(network)
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
-        """Return one score a word, from 0 to 1; they explain no label."""
+        """Return one score for each word, from 0 to 1; they explain no label."""
         table = self.network.tokenizer([text_of(document) for document in documents])
         gather = Collator(table, self.network.device, self.network.padding)
         return _score_table(self.network, table, documents, gather)
@@ -86,28 +86,29 @@ def _score_table(
     documents: Sequence[Document],
     read: Callable[[IntArray], Batch | tuple[Layout, Tensor]],
 ) -> list[Saliency]:
-    """Score the words of encoded documents.
+    """Score the words of tokenized documents.
 
-    :param read: Puts some of them, given by their numbers, side by side.
+    :param read: Makes a batch of documents, given by their places.
     """
-    found: dict[int, Saliency] = {}
-    digits = torch.float32 if network.device.type == "mps" else torch.float64  # with few, all that is likely ties
+    saliencies: dict[int, Saliency] = {}
+    # In single precision all words that are nearly sure to be kept would tie. Apple's GPUs have no double precision.
+    precision = torch.float32 if network.device.type == "mps" else torch.float64
 
     def work(numbers: IntArray) -> None:
         outputs, n_words = network(read(numbers))
-        rows = network.probabilities(outputs.to(digits), n_words).cpu().double().numpy()
+        rows = network.probabilities(outputs.to(precision), n_words).cpu().double().numpy()
         for number, row in zip(numbers.tolist(), rows, strict=True):
-            n_read, whole = int(table.n_read[number]), np.zeros(len(documents[number].words))
-            whole[:n_read] = row[:n_read]
-            found[number] = Saliency(whole, "", documents[number].id, n_read)
+            n_read, scores = int(table.n_read[number]), np.zeros(len(documents[number].words))
+            scores[:n_read] = row[:n_read]
+            saliencies[number] = Saliency(scores, "", documents[number].id, n_read)
 
     with torch.no_grad():
         run_batches(table.lengths, network.device, work, network.budget_share)
-    return [found[number] for number in range(len(documents))]
+    return [saliencies[number] for number in range(len(documents))]
 
 
 def build_tagger(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
-    """Make a network that has learnt nothing yet but what its encoder knows."""
+    """Make an untrained network on top of a pretrained encoder."""
     with fixed_seed(config.train.seed):
         encoder = load_encoder(config.network.encoder, config.network.pooling, config.train.attention_dropout)
         network = TokenClassifier(encoder, kind, config.network)
@@ -117,7 +118,7 @@ def build_tagger(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
 def _make_losses(
     network: TokenClassifier, masks: Sequence[Mask], only: IntArray | None
 ) -> Callable[[TextNumbers, tuple[Tensor, Tensor]], Tensor]:
-    """Make the function that computes the loss of each text against its mask."""
+    """Return the function that computes the loss of each text against its mask."""
     targets = WordValues.of([mask.kept for mask in masks], network.device)
     learned = masks if only is None else [masks[number] for number in only.tolist()]
     weight = torch.tensor(positive_weight(learned), device=network.device)
@@ -131,7 +132,7 @@ def _make_losses(
 
 
 def positive_weight(masks: Sequence[Mask]) -> float:
-    """Say how many words are dropped for each that is kept, at least 1: so many times more a kept one counts."""
+    """Return the weight of kept words in the loss: how many words are dropped for each that is kept, at least 1."""
     n_words, n_kept = sum(map(len, masks)), sum(int(mask.kept.sum()) for mask in masks)
     return max(1.0, (n_words - n_kept) / max(1, n_kept))
 
@@ -139,19 +140,19 @@ def positive_weight(masks: Sequence[Mask]) -> float:
 def tag_losses(network: TokenClassifier, logits: Tensor, wanted: Tensor, n_words: Tensor, weight: Tensor) -> Tensor:
     """Compute the loss of each text, a mean over its words. Shape: (texts,).
 
-    :param weight: How many times more a word counts that is to be kept, where each word counts by itself.
+    :param weight: Weight of words that are to be kept, where each word is tagged by itself.
     """
-    each = n_words.clamp(min=1)
+    divisors = n_words.clamp(min=1)  # a text that only fills the batch has no words
     if network.head.chain is not None:
-        return -network.head.chain.log_likelihood(logits, wanted, n_words) / each
+        return -network.head.chain.log_likelihood(logits, wanted, n_words) / divisors
     losses = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none", pos_weight=weight)
-    return (losses * word_mask(n_words, logits.shape[1])).sum(1) / each
+    return (losses * word_mask(n_words, logits.shape[1])).sum(1) / divisors
 
 
 def _make_validate(
     network: TokenClassifier, dev: MaskedDocuments, discretizer: Discretizer, config: TrainConfig, context: RunContext
 ) -> Callable[[], float]:
-    """Make the function that measures how much of the masks of dev is found; several processes share the documents."""
+    """Return the function that measures the agreement with the masks of dev; processes share the documents."""
     group = process_group()
     documents, wanted = group.shard([document for document, _ in dev]), [mask.kept for _, mask in dev]
     inputs = encode(network, [text_of(document) for document in documents], config, context)

@@ -126,6 +126,7 @@ async def _wait_for(
         result: asyncio.Future[Any] = asyncio.wrap_future(submit())
     except (OverloadedError, ClosedError) as error:
         raise _busy(str(error), getattr(error, "seconds", 1)) from error
+    # Starlette does not cancel a route when its client leaves: watch for the message that says so.
     gone: asyncio.Future[Any] = asyncio.ensure_future(_disconnect(request))
     try:
         await asyncio.wait({result, gone}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)

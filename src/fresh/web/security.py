@@ -148,6 +148,7 @@ class SecurityMiddleware:
         origin = headers.get("origin")
         if scope["method"] not in _SAFE_METHODS and origin is not None and not self._is_own(origin, host):
             raise Problem(403, f"Pages of {origin} may not send requests to this server. Use the server's own page.")
+        # What announces no length, such as a chunked body, is counted as it arrives.
         length, limit = headers.get("content-length", "0"), self.config.body_limit(scope["path"])
         if length.isdecimal() and int(length) > limit:
             raise _too_large(limit)

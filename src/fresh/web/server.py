@@ -111,6 +111,7 @@ def make_app(
     app.add_api_route("/static/{digest}/{name}", assets.serve, include_in_schema=False, response_class=Response)
     app.add_api_route("/metrics", metrics.render, include_in_schema=False, response_class=Response)
     add_error_handlers(app, renderer)
+    # The last one added runs first: metrics also count what the security middleware refuses.
     app.add_middleware(SecurityMiddleware, config=security, renderer=renderer)
     app.add_middleware(MetricsMiddleware, metrics=metrics)
     app.add_middleware(_HeadMiddleware)
