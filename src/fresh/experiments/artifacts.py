@@ -68,6 +68,7 @@ def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
 
     :param context: Has the name of the method.
     """
+    # One training serves all cuts: how a gate is cut matters only for which epoch is best on dev.
     first, *others = RATIO_DISCRETIZERS
     assert isinstance(config, LeiConfig | BastingsConfig)
     objective = lei.make_objective(config) if isinstance(config, LeiConfig) else bastings.make_objective(config)

@@ -122,6 +122,7 @@ def _choices(
 
     :param others: Returns the other settings of runs on a corpus.
     """
+    # Without an override that they do not have, several choices may be the same run.
     reduced: list[dict[str, Any]] = []
     for values in itertools.product(*lists.values()):
         whole = dict(zip(lists, values, strict=True))
@@ -214,6 +215,7 @@ def draw_trials(row: Mapping[str, Any], method: str, seed: int) -> Iterator[tupl
         if not all(map(math.isfinite, (span.low, span.high, *span.choices))):
             raise ConfigError(f"{name} can be drawn from finite numbers only, got {values!r}.")
         spans.append(span)
+    # A generator for each setting, seeded by its name, makes its values independent of the other settings.
     generators = [np.random.default_rng((seed, zlib.crc32(span.name.encode()))) for span in spans]
     for number in range(n_trials):
         pairs = zip(spans, generators, strict=True)

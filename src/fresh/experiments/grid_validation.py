@@ -251,6 +251,7 @@ def _why_foreign(name: str, settings: Mapping[str, Any]) -> str | None:
     return _find_reason(name, str(settings.get("method", "fresh")), switches)
 
 
+# Cached, since a large grid asks the same few questions for thousands of runs.
 @functools.cache
 def _find_reason(name: str, method: str, switches: tuple[tuple[str, str], ...]) -> str | None:
     if method not in METHODS or name not in known_settings():

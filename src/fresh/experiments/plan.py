@@ -83,6 +83,7 @@ def plan_all(grids: Sequence[CheckedGrid], data_dir: Path | None, store: RunStor
 
 
 def _plan(grid: Grid, runs: Sequence[tuple[RunSpec, RunSettings]], sources: Sources, store: RunStore) -> list[Task]:
+    # A task that several runs need has one key: `setdefault` keeps the first, and the order of the grid.
     tasks: dict[str, Task] = {}
     n_words: dict[str, int] = {}
     planned: list[dict[str, Any]] = []

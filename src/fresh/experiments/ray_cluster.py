@@ -198,6 +198,7 @@ def _find_problem(store: RunStore, data_dir: Path | None, token: str) -> str:
     """Explain why this machine cannot work in a folder of runs, in which another machine holds a claim."""
     if data_dir is not None and not data_dir.is_dir():
         return f"has no folder {data_dir}, which `data_dir` names. {SHARED}"
+    # A lock that can be taken here, though the other machine holds it, would let two workers do one run.
     try:
         with marker_file(store, token).open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

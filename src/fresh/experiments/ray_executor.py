@@ -134,6 +134,7 @@ def _divide_node(node: Node, gpu_memory: tuple[float, ...]) -> WorkerNode:
 
     :param gpu_memory: Memory of one GPU of the node, in GB, all of which are taken to be alike.
     """
+    # Rounded down: shares that add up to a little more than 1 would leave one worker without a GPU.
     memory = list(gpu_memory[:1]) * node.n_gpus
     n_workers = default_n_workers(memory, node.n_cores)
     share = math.floor(10_000 / math.ceil(n_workers / len(memory))) / 10_000 if memory else 0.0
@@ -239,6 +240,7 @@ class RayExecutor:
         worker = busy[reference]
         task, worker.task = worker.task, None
         assert task is not None
+        # Whatever kills an actor, a node or the task itself, the scheduler decides whether to try again.
         try:
             return TaskEnd(task, self.ray.get(reference))
         except self.ray.exceptions.RayError:

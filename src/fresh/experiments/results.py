@@ -95,6 +95,7 @@ def select(results: Sequence[RunResult], conditions: Mapping[str, str]) -> list[
 def _split_values(text: str, known: Iterable[str], name: str) -> list[str]:
     """Split text at commas into known values of a setting; a longer value wins over one that it starts with."""
     ordered, values, rest = sorted(known, key=len, reverse=True), list[str](), text
+    # Longest first: "ours, top_k" is one value even if "ours" is another.
     while True:
         value = next((value for value in ordered if f"{rest},".startswith(f"{value},")), None)
         if value is None:

@@ -155,6 +155,7 @@ class Scheduler:
             reason = None if task.key in self.done else self.store.read_failure(task.key)
             if reason is not None:
                 self.failed[task.key] = reason
+        # Backwards, since each task comes after those that it needs: one pass is enough.
         needed = {task.key for task in runs} - self.done - self.failed.keys()
         for task in reversed(tasks):
             if task.key in needed and not (task.kind == "scores" and has_scores(self.store.shared_folder(task.key))):
@@ -213,6 +214,8 @@ class Scheduler:
         """Lower the limit, and retry a task after as many others have ended as are running; in the end, alone."""
         self.n_crowded[task.key] += 1
         is_last = self.n_crowded[task.key] == MAX_CROWDED
+        # When such tasks waited for the end at once, five were left over and ran one after the other. So a task is first
+        # retried with fewer others.
         if is_last:
             self.retry_alone.append(task)
         else:

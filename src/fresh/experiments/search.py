@@ -168,6 +168,7 @@ def _run_trial(
     trial_run = _replace_settings(run, values)
     try:
         model = train_method(run.config.method, splits, trial_run.method, context, None).model
+    # A training that diverges fails its trial only: these values may be bad.
     except DataError:
         raise  # no other values would help
     except ValueError as error:

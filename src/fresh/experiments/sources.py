@@ -158,6 +158,7 @@ def sample(examples: Sequence[Example], n_max: int | None) -> tuple[Example, ...
 
 def _random_order(n_examples: int) -> list[int]:
     """Shuffle places with a fixed seed, so that smaller samples are part of larger ones."""
+    # Seeded by the number of documents, not by the run: all runs of a quick look use the same documents.
     places: list[int] = np.random.default_rng(n_examples).permutation(n_examples).tolist()
     return places
 

@@ -188,6 +188,7 @@ def _upgrade(report: dict[str, Any]) -> dict[str, Any]:
     """Convert a report of version 1 to the current form."""
     if report["version"] == VERSION:
         return report
+    # Durations among the metrics made equal runs look different.
     metrics = report["figures"]
     times = {name: part.pop(name) for part in (report, metrics) for name in (*DURATIONS, "finished") if name in part}
     return {**report, "version": VERSION, TIMES: times}

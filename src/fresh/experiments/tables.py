@@ -111,6 +111,7 @@ class PivotTable:
         for (row, column), cell in self.cells.items():
             if cell.ranked and cell.is_complete and cell.values and not cell.mixed:
                 sign = -1 if cell.metric in LOW_IS_GOOD else 1
+                # As many digits as are shown: of two equal numbers, not one only is bold.
                 rivals.setdefault((column, cell.metric), {})[row] = sign * round(cell.mean, 3)
         for (column, _), means in rivals.items():
             if len(means) > 1:

@@ -132,6 +132,7 @@ class Worker:
         """Do a task if it is not done yet, and return whether there was anything to do."""
         spec, run = task.spec, task.spec.resolve(self.data_dir)
         digest = self.sources.summary(spec, run).digest
+        # The key was computed by another process, perhaps on another machine: files may have changed since, or differ.
         if task.key not in {planned.key for planned in tasks_of(spec, run, digest)}:
             raise DataError(
                 f"The data of {spec.corpus} or its encoder changed during the experiment. Start the experiment again."
@@ -244,6 +245,7 @@ class Worker:
         whole = spec.method not in ("random", "human") and (tags or not shares_scores(run))
         own = self._context(self.store.run_folder(key) / "partial", run, digest, whole)
         own = replace(own, retention="nothing")  # the report follows at once
+        # A full-text run is its support model, and a gate is cut after training: neither is trained a second time.
         if isinstance(run.method, FullTextConfig):
             shared = replace(own, name=SUPPORT, folder=self.store.shared_folder(support_key(spec, run, digest)))
         elif isinstance(run.method, GateConfig):
