@@ -214,8 +214,8 @@ class Scheduler:
         """Lower the limit, and retry a task after as many others have ended as are running; in the end, alone."""
         self.n_crowded[task.key] += 1
         is_last = self.n_crowded[task.key] == MAX_CROWDED
-        # When such tasks waited for the end at once, five were left over and ran one after the other. So a task is first
-        # retried with fewer others.
+        # When such tasks waited for the end at once, five were left over and ran one after the other. So a task is
+        # first retried with fewer others.
         if is_last:
             self.retry_alone.append(task)
         else:
