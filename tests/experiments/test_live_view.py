@@ -144,46 +144,46 @@ def test_the_table_fills_up(store: RunStore) -> None:
     store.save_report("ours-sst-0", {"figures": {"macro-F1": 0.8}})
     store.save_report("ours-movies-0", {"figures": {"macro-F1": 0.5}})
     store.save_report("ours-movies-1", {"figures": {"macro-F1": 0.7}})
-    view = LiveView(store, ["main"], 6, 2)
-    left = [
-        task("run", "ours-sst-1", seed=1),
-        task("run", "theirs-sst-0", "theirs"),
-        task("run", "theirs-sst-1", "theirs"),
-    ]
-    view.set_tasks(left)
-    view.on_start(left[0])
-    assert drawn(view) == [
-        "main: 3/6 tasks done",
-        "  sst, ours, seed 1 (0 s)",
-        "         sst       movies",
-        " ours    .800 1/2  .600",
-        " theirs  ·",
-    ]
-    store.save_report("ours-sst-1", {"figures": {"macro-F1": 0.9}})
-    view.on_end(left[0], Outcome("done", "", 60.0))
-    view.on_end(left[1], Outcome("failed", "no"))
-    assert drawn(view) == [
-        "main: 5/6 tasks done, about 60 s left",
-        "  failed: sst, theirs, seed 0: no",
-        "         sst   movies",
-        " ours    .850  .600",
-        " theirs  ·",
-    ]
+    with LiveView(store, ["main"], 6, 2) as view:
+        left = [
+            task("run", "ours-sst-1", seed=1),
+            task("run", "theirs-sst-0", "theirs"),
+            task("run", "theirs-sst-1", "theirs"),
+        ]
+        view.set_tasks(left)
+        view.on_start(left[0])
+        assert drawn(view) == [
+            "main: 3/6 tasks done",
+            "  sst, ours, seed 1 (0 s)",
+            "         sst       movies",
+            " ours    .800 1/2  .600",
+            " theirs  ·",
+        ]
+        store.save_report("ours-sst-1", {"figures": {"macro-F1": 0.9}})
+        view.on_end(left[0], Outcome("done", "", 60.0))
+        view.on_end(left[1], Outcome("failed", "no"))
+        assert drawn(view) == [
+            "main: 5/6 tasks done, about 60 s left",
+            "  failed: sst, theirs, seed 0: no",
+            "         sst   movies",
+            " ours    .850  .600",
+            " theirs  ·",
+        ]
 
 
 def test_what_is_being_done_says_how_far_it_has_come(store: RunStore) -> None:
-    view = LiveView(store, ["main"], 6, 2)
-    two = [task("scores", "scores-a"), task("run", "ours-sst-0")]
-    view.set_tasks(two)
-    for one in two:
-        view.on_start(one)
-    store.heartbeat_file("scores-a").parent.mkdir()
-    store.heartbeat_file("scores-a").write_text("scores of train 43%")
-    assert view.in_progress() == [
-        "  sst, scores of attention, seed 0 (0 s, scores of train 43%)",
-        "  sst, ours, seed 0 (0 s)",
-    ]
-    assert drawn(view)[1:3] == view.in_progress()
+    with LiveView(store, ["main"], 6, 2) as view:
+        two = [task("scores", "scores-a"), task("run", "ours-sst-0")]
+        view.set_tasks(two)
+        for one in two:
+            view.on_start(one)
+        store.heartbeat_file("scores-a").parent.mkdir()
+        store.heartbeat_file("scores-a").write_text("scores of train 43%")
+        assert view.in_progress() == [
+            "  sst, scores of attention, seed 0 (0 s, scores of train 43%)",
+            "  sst, ours, seed 0 (0 s)",
+        ]
+        assert drawn(view)[1:3] == view.in_progress()
 
 
 def test_how_far_somebody_had_come_who_was_killed_is_not_told(store: RunStore) -> None:
