@@ -271,6 +271,20 @@ def test_the_shown_characters_hold_the_kept_words_only(document: Document, data:
 # Nothing shown can be changed afterwards, and no look-alike passes
 
 
+@pytest.mark.parametrize(
+    "spans", [([0, 4], [5, 8]), [(0, 4), (5, 8)], ((0, 4), (5, np.int64(8))), ((False, 4), (5, 8))]
+)
+def test_spans_cannot_be_changed_afterwards(spans: Any) -> None:
+    with pytest.raises(TypeError, match=r"spans of document 'd' must be a tuple of tuples of two integers"):
+        Document("good bad", ("good", "bad"), spans, id="d")
+
+
+def test_an_explanation_takes_a_prediction() -> None:
+    document, mask = Document.from_words(["good", "bad"]), Mask(np.array([True, False]))
+    with pytest.raises(TypeError, match="takes a Prediction, got str"):
+        Explanation(document, mask, document.cut(mask), "positive")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("kind", [Mask, Document])
 def test_what_cuts_a_rationale_has_no_subclasses(kind: type) -> None:
     with pytest.raises(TypeError, match=f"^{kind.__name__} cannot be subclassed"):

@@ -173,7 +173,7 @@ def test_a_query_must_be_given_where_one_was_trained(with_target: Rationalizer) 
 
 
 def test_a_query_is_refused_where_none_was_trained(model: Rationalizer) -> None:
-    expected = "Document '' has a query, but this model was trained without: leave it out."
+    expected = "Document '' has a query, but this model was trained without queries. Leave it out."
     with pytest.raises(ValueError, match=f"^{expected}$"):
         model.explain("a good film", query="praise?")
 

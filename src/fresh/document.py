@@ -97,6 +97,16 @@ class Mask:
         return Mask, (self.kept,)  # so that a copy is read-only too
 
 
+def _check_spans(name: str, spans: Spans) -> None:
+    """Refuse anything but a tuple of pairs of integers: a list could be changed after the answer was computed."""
+    if (
+        type(spans) is not tuple
+        or not set(map(type, spans)) <= {tuple}
+        or not {type(edge) for span in spans for edge in span} <= {int}
+    ):
+        raise TypeError(f"{name} must be a tuple of tuples of two integers, got {spans!r:.80}.")
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -123,6 +133,7 @@ class Document:
             raise ValueError(f"Document {self.id!r} has no words.")
         if len(self.words) != len(self.spans):
             raise ValueError(f"Document {self.id!r} has {len(self.words)} words but {len(self.spans)} spans.")
+        _check_spans(f"spans of document {self.id!r}", self.spans)
         # Every word must be where its span says, in reading order: highlights show the text, predictors read the words.
         last_end = 0
         for word, (start, end) in zip(self.words, self.spans, strict=True):
@@ -266,7 +277,8 @@ class Explanation:
     saliency: Saliency | None = None
 
     def __post_init__(self) -> None:
-        for part, kind in ((self.document, Document), (self.mask, Mask), (self.rationale, Rationale)):
+        kinds = (Document, Mask, Rationale, Prediction)
+        for part, kind in zip((self.document, self.mask, self.rationale, self.prediction), kinds, strict=True):
             if type(part) is not kind:
                 raise TypeError(f"An explanation takes a {kind.__name__}, got {type(part).__name__}.")
         # What is shown must be what was read, whoever puts an explanation together.

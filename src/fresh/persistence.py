@@ -43,9 +43,9 @@ _HALVES = ("extractor/", "predictor/")
 """Folders that hold only files that the manifest lists."""
 _FIX = "Copy the model again, or train it again."
 NO_DIGEST = (
-    "{manifest} has no digest of itself, since an earlier version of fresh wrote it: changed settings or figures would "
-    "go unnoticed. To add one, load the model and save it again: "
-    "Rationalizer.from_pretrained(folder).save_pretrained(folder, overwrite=True)."
+    "{manifest} has no digest of itself, so changes to its settings and figures cannot be detected. Folders that an "
+    "early version of fresh wrote have none; in any other folder, somebody removed it. If you trust this folder, load "
+    "the model and save it again: Rationalizer.from_pretrained(folder).save_pretrained(folder, overwrite=True)."
 )
 
 # Writing

@@ -169,7 +169,9 @@ class Rationalizer(
                 "for a text; for a file, the column query, or the one that `query` names."
             )
         if document.query and not self.needs_query:
-            raise ValueError(f"Document {document.id!r} has a query, but this model was trained without: leave it out.")
+            raise ValueError(
+                f"Document {document.id!r} has a query, but this model was trained without queries. Leave it out."
+            )
 
     def explain_file(self, path: str | Path, **columns: Any) -> Iterator[Explanation]:
         """Explain the texts of a file, one batch at a time.

@@ -119,7 +119,7 @@ def test_the_text_may_stand_behind_options(saved: str, capsys: pytest.CaptureFix
 def test_a_column_of_queries_can_be_left_out(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = str(small.write_jsonl(tmp_path / "in.jsonl", [{"text": "a film", "query": "why?"}]))
     assert main(["explain", saved, "--input", source, *CPU]) == 1
-    message = "Document 'in-1' has a query, but this model was trained without: leave it out."
+    message = "Document 'in-1' has a query, but this model was trained without queries. Leave it out."
     assert capsys.readouterr().err == f"fresh explain: {message}\n"
     assert main(["explain", saved, "--input", source, "--query", "", *CPU]) == 0
 

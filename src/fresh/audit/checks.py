@@ -37,8 +37,7 @@ itself and select words that tell the predictor what it decided. Every answer wo
 shown, and they would explain little (Jacovi and Goldberg, 2021). No check can prove that words were selected for good \
 reasons. The other checks look for signs that they were not: masks that give labels or decisions away, labels that the \
 number of words shown gives away, answers that change with the class that words are selected for, rationales without \
-content, test documents that were trained on. If they find no sign, that is no proof. If they say "look here", have a \
-look.
+content, test documents that were trained on. If they find no sign, that is no proof.
 
 The guarantee does not say that the words are a good reason, or the reason a person would give: only that the answer \
 was computed from them."""
