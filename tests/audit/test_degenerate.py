@@ -13,7 +13,7 @@ CHECKS = ["no words", "stop words", "first words", "last words", "same length"]
 
 
 def find(rows: list[tuple[str, str]], **settings: frozenset[str]) -> dict[str, Finding]:
-    """Look at documents in which kept words stand in brackets, with their decisions."""
+    """Look at documents in which kept words are in brackets, with their decisions."""
     texts = [text.split() for text, _ in rows]
     found = find_degenerate(
         [Document.from_words([word.strip("[]") for word in words], id=str(i)) for i, words in enumerate(texts)],

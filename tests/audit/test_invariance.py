@@ -136,7 +136,7 @@ def test_a_model_that_reads_past_the_wall_is_caught(
     verdict = check_invariance(dishonest, dishonest.explain(texts), 200).verdict
     assert verdict.found == "broken"
     assert re.fullmatch(r"In \d+ of 200 trials, words outside the rationale changed the prediction\.", verdict.says)
-    assert sum(line.endswith("; kept words stand in brackets:") for line in verdict.evidence) == 3
+    assert sum(line.endswith("; selected words are in brackets:") for line in verdict.evidence) == 3
 
 
 def test_a_predictor_that_is_told_on_the_side_is_caught(model: Rationalizer, texts: list[Document]) -> None:
@@ -171,7 +171,7 @@ def test_a_counterexample_is_shown_whole() -> None:
         Explanation(after, left, after.cut(left), cheats.sure("neg")),
     )
     assert found.lines() == [
-        "document 'x', dropped words deleted; kept words stand in brackets:",
+        "document 'x', dropped words deleted; selected words are in brackets:",
         "  before: a [good] film",
         "  after: [good]",
         "  mask before: ((1, 2),) of 3 words",

@@ -1,6 +1,7 @@
 """LIME and KernelSHAP by captum: a linear model of what leaving out words changes."""
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ MakeMethod = Callable[[Callable[[Tensor], Tensor]], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Surrogate:
+class _Surrogate(ABC):
     support: SupportModel
     samples: int = 200
     """Variants of each document that are read."""
@@ -45,8 +46,9 @@ class _Surrogate:
             self.support.report(1)
         return saliencies
 
+    @abstractmethod
     def _method(self) -> MakeMethod:
-        raise NotImplementedError
+        """Import captum's method, or say which extra installs it."""
 
     def _score_one(self, document: Document, make_method: MakeMethod) -> Saliency:
         classifier = self.support.classifier

@@ -135,7 +135,7 @@ class _Counterexample:
         """Show everything."""
         trial = self.trial
         return [
-            f"document {trial.document.id!r}, dropped words {trial.change.kind}; kept words stand in brackets:",
+            f"document {trial.document.id!r}, dropped words {trial.change.kind}; selected words are in brackets:",
             f"  before: {_bracketed(trial.document, trial.mask)}",
             f"  after: {_bracketed(trial.change.document, trial.change.mask)}",
             f"  mask before: {trial.mask.spans} of {len(trial.mask)} words",

@@ -161,7 +161,7 @@ def _verify_file(
 def _mismatch(certified: str, own: str, folder: Path | None) -> str:
     """Say that a predictor is not the certified one, or which file makes it another."""
     digests = {} if folder is None else {name: digest_of(folder / name) for name in visible_files(folder)}
-    # One file more, such as the notes of an editor, is common and easy to mend.
+    # One file more, such as the notes of an editor, is common and easy to remove.
     for stray in digests:
         if digest_of_digests({name: digest for name, digest in digests.items() if name != stray}) == certified:
             return f"the predictor is the certified one except for a file that was added: {stray}. Take it out."
