@@ -1,4 +1,4 @@
-"""Files: where output may go, writing them whole or not at all, and lines of JSON that show every change."""
+"""Files: checks of output paths, atomic writes, and lines of JSON that reveal every change."""
 
 import errno
 import hashlib
@@ -12,8 +12,8 @@ from typing import IO, Any
 
 from fresh.errors import OutputError
 
-DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
-"""Errors of writing to a file that do not say to which."""
+# Errors of writing that do not name the file.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
@@ -36,7 +36,7 @@ def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None
 
 
 def check_output_folder(folder: Path, content: str) -> None:
-    """Raise if a folder is a file, or holds files that are not ours.
+    """Raise if a folder is a file, or holds other files.
 
     :param content: What the folder is for.
     """
@@ -56,7 +56,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        error.filename = error.filename or str(path)  # a full disk does not say for which file
+        error.filename = error.filename or str(path)  # the error of a full disk does not name the file
         raise
     except BaseException:  # Ctrl-C too must leave no partial file
         partial.unlink(missing_ok=True)
@@ -71,19 +71,14 @@ def open_lines(path: Path) -> Iterator[IO[str]]:
         with file:
             yield file
     except OSError as error:
-        if path.is_file():
-            _drop_partial_line(path)
-        if error.errno in DISK_ERRORS:  # any other error may be about something else in the block
+        if path.is_file() and path.stat().st_size:  # an empty file cannot be mapped
+            # Mapped, not read: the file may be larger than memory.
+            with path.open("rb") as written, mmap.mmap(written.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                end = content.rfind(b"\n") + 1
+            os.truncate(path, end)
+        if error.errno in _DISK_ERRORS:  # any other error may be about something else in the block
             error.filename = error.filename or str(path)
         raise
-
-
-def _drop_partial_line(path: Path) -> None:
-    # Mapped, not read: the file may be larger than memory.
-    if path.stat().st_size:  # an empty file cannot be mapped
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            end = content.rfind(b"\n") + 1
-        os.truncate(path, end)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -100,12 +95,13 @@ def disk_hint(error: Exception) -> str:
     return ". Choose a place that can be written to." if reason == errno.EROFS else ""
 
 
-# Lines of canonical JSON. Each holds its own digest and that of the line before, so that no change goes unnoticed.
+# Lines of canonical JSON. Each holds its own digest and that of the line before, so that a changed, missing, added or
+# moved line is found.
 
 FIRST_DIGEST = "0" * 64
 """Stands for the digest of the line before the first."""
 DIGEST, PREVIOUS_DIGEST = "sha256", "previous_sha256"
-"""Fields for the digest of a line and for that of the line before."""
+"""Names of the fields that hold the digest of a line and that of the line before."""
 
 
 class RecordError(ValueError):

@@ -10,7 +10,7 @@ import textwrap
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeGuard, TypeVar, get_args, get_origin
@@ -35,13 +35,9 @@ class Setting:
         return self.path.rpartition(".")[2]
 
 
+@functools.cache  # a large experiment needs them thousands of times
 def list_settings(cls: type, prefix: str = "") -> tuple[Setting, ...]:
     """List all settings of a class and of the settings classes inside it."""
-    return _list_settings(cls, prefix)
-
-
-@functools.cache  # a large experiment needs them thousands of times
-def _list_settings(cls: type, prefix: str) -> tuple[Setting, ...]:
     settings: list[Setting] = []
     for item in fields(cls):
         kind = _field_types(cls)[item.name]
@@ -66,7 +62,7 @@ def _field_types(cls: type) -> Mapping[str, Any]:
 def _help_texts(cls: type) -> Mapping[str, str]:
     """Read the strings under the fields of a class and of its base classes."""
     texts: dict[str, str] = {}
-    # Python keeps no docstrings of fields, so they are read from the source.
+    # Python does not keep strings under fields, so they are read from the source.
     for base in reversed([base for base in cls.__mro__ if is_dataclass(base)]):
         [body] = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(body, ast.ClassDef)
@@ -103,7 +99,7 @@ def _construct(cls: type[Config], chosen: Mapping[str, Any], prefix: str, proble
         path = prefix + name
         if _is_settings_class(kind):
             inner = _construct(kind, chosen, f"{path}.", problems)
-            if inner is not None:  # otherwise the default is used, so that the outer settings are checked too
+            if inner is not None:  # otherwise the default stands in, so that the outer settings are checked too
                 arguments[name] = inner
         elif path in chosen:
             arguments[name] = chosen[path]
@@ -125,7 +121,7 @@ def _convert(value: Any, setting: Setting) -> Any:
 
 
 def union_types(kind: Any) -> tuple[Any, ...]:
-    """List the alternatives of a union."""
+    """List the alternatives of a union type."""
     return get_args(kind) if get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
 
 
@@ -137,7 +133,7 @@ def convert_to(value: Any, kind: Any) -> Any:
         return None if value is None else MISSING
     if kind is bool:
         return {"true": True, "false": False}.get(str(value).lower(), MISSING)
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, bool) or value is None:  # a bool is an int in Python
         return MISSING
     if kind in (int, float) and isinstance(value, int | float | str):
         try:
@@ -149,7 +145,7 @@ def convert_to(value: Any, kind: Any) -> Any:
 
 
 def describe_type(kind: Any) -> str:
-    """Say in words what a setting takes."""
+    """Describe in words what a setting takes."""
     if get_origin(kind) is Literal:
         return " or ".join(repr(choice) for choice in get_args(kind))
     return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(kind, str(kind))
@@ -192,14 +188,14 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
 
 
 def raise_all(*problems: str | None) -> None:
-    """Raise all problems of some settings at once; None stands for a setting that is right."""
+    """Raise all problems at once; None stands for a correct setting."""
     messages = [problem for problem in problems if problem is not None]
     if messages:
         raise ValueError("\n".join(messages))
 
 
 def is_finite_number(value: object) -> bool:
-    """Tell a finite number from anything else that a settings file may hold."""
+    """Whether a value from a file is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -242,9 +238,8 @@ def suggest(name: str, what: str, known: Iterable[str]) -> str:
     return f"{name} is not {what}. {hint}"
 
 
-def suggest_setting(name: str, paths: Iterable[str]) -> str:
-    """Say that a setting does not exist, and which one may have been meant, perhaps of another section."""
-    paths = list(paths)
+def suggest_setting(name: str, paths: Collection[str]) -> str:
+    """Say that a setting does not exist, and which one may have been meant, perhaps in another section."""
     last = name.rpartition(".")[2]
     known = [".".join(path.split(".")[-1 - name.count(".") :]) for path in paths]
     if last != name and nearest_name(name, known) is None and last in [path.rpartition(".")[2] for path in paths]:
@@ -254,19 +249,15 @@ def suggest_setting(name: str, paths: Iterable[str]) -> str:
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
     """Find the name that was most likely meant; None if no name is similar enough."""
-    similarities = {other: _similarity(name.lower(), other.lower()) for other in known}
-    nearest = max(similarities, key=lambda other: similarities[other], default=None)
-    return nearest if nearest is not None and similarities[nearest] else None
+    name = name.lower()
 
+    def similarity(other: str) -> float:
+        # The beginning or a whole word of a name stands for it, as full does for full_text. Swapped letters weigh more
+        # in short names: sts is to find sst.
+        ratio = difflib.SequenceMatcher(None, name, other).ratio()
+        is_part = len(name) > 2 and (other.startswith(name) or name in re.split(r"[^a-z0-9]+", other))
+        return ratio if is_part or ratio >= (0.75 if len(name) > 3 else 0.65) else 0.0
 
-def _similarity(name: str, other: str) -> float:
-    """Compare two names: 1 if they are equal, 0 if they differ in more than a slip and neither is part of the other.
-
-    The beginning or a whole word of a name stands for it, as full does for full_text; a few extra letters do no harm.
-    """
-    ratio = difflib.SequenceMatcher(None, name, other).ratio()
-    words, other_words = (re.split(r"[^a-z0-9]+", text) for text in (name, other))
-    is_part = len(name) > 2 and (other.startswith(name) or name in other_words)
-    is_longer = other in words and len(other) >= 0.6 * len(name)
-    threshold = 0.75 if len(name) > 3 else 0.65  # swapped letters weigh more in short names
-    return ratio if is_part or is_longer or ratio >= threshold else 0.0
+    similarities = {other: similarity(other.lower()) for other in known}
+    nearest = max(similarities, key=lambda other: similarities[other], default="")
+    return nearest if similarities.get(nearest) else None

@@ -10,19 +10,18 @@ from fresh.text import Spans
 _PICTURES = {point: 0x2400 + point for point in range(0x20) if chr(point) not in "\n\t"} | {0x7F: 0x2421}
 _C1_CONTROLS, _BIDI_CONTROLS = range(0x80, 0xA0), (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _SURROGATES = range(0xD800, 0xE000)
+# No text may control a terminal, or be shown in another order than it was read.
 CONTROL_PICTURES = _PICTURES | dict.fromkeys((*_C1_CONTROLS, *_BIDI_CONTROLS, *_SURROGATES), 0xFFFD)
-"""For `str.translate`: controls become visible pictures; controls of the reading direction and surrogates become �.
-
-So no text can control a terminal, and none is shown in another order than it was read.
-"""
+"""For `str.translate`: controls become visible pictures; controls of the reading direction and surrogates become �."""
 HTML_CONTROL_PICTURES = {point: sign for point, sign in CONTROL_PICTURES.items() if chr(point) != "\r"}
-"""The same for HTML, where a carriage return does no harm."""
+"""The same for HTML, where a carriage return is harmless."""
 
 # Half-transparent and from the Okabe-Ito palette: readable on white and on black, and by the color-blind.
 READ = "background:rgba(230,159,0,.28);color:inherit;border-bottom:2px solid #d55e00;padding:0 .1em"
 HUMAN = "text-decoration:underline dashed #0072b2 2px;text-underline-offset:.35em"
 BOX = "white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate;max-height:28em;overflow-y:auto;line-height:1.7"
 N_BARS = 6
+"""Probabilities that a notebook shows; the other labels are counted."""
 
 
 def _highlight(text: str, kept: Spans, human: Spans = ()) -> str:
@@ -34,7 +33,7 @@ def _highlight(text: str, kept: Spans, human: Spans = ()) -> str:
     shown, ends = text.translate(HTML_CONTROL_PICTURES), [end for _, end in human]
     parts: list[str] = []
     for start, end, is_read in _segments(kept, 0, len(text)):
-        nearby = human[bisect_right(ends, start) :]
+        nearby = human[bisect_right(ends, start) :]  # a scan from the first span would be quadratic in the spans
         inner = "".join(
             f'<u style="{HUMAN}">{escape(shown[first:after])}</u>' if is_human else escape(shown[first:after])
             for first, after, is_human in _segments(nearby, start, end)
@@ -58,11 +57,7 @@ def _segments(spans: Sequence[tuple[int, int]], start: int, end: int) -> Iterato
 
 
 def explanation_html(text: str, spans: Spans, rationale: Rationale, prediction: Prediction, ratio: float) -> str:
-    """Show an explanation in a notebook: label, probabilities, the share that was read, and the highlighted text.
-
-    :param spans: Where the rationale stands in the text, in characters.
-    :param ratio: Share of the words that was read.
-    """
+    """Show an explanation in a notebook: label, probabilities, the share that was read, and the highlighted text."""
     n_read = len(rationale.words)
     words = "1 word was" if n_read == 1 else f"{n_read:,} words were"
     lines = [

@@ -4,7 +4,6 @@ import contextlib
 import difflib
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 import warnings
@@ -18,11 +17,11 @@ import torch
 
 import fresh
 from fresh._io import DIGEST, canonical_sha256, check_output_folder
-from fresh.attribution import CUSTOM, SCORERS, Scorer, ScorerFactory, make_scorer, scorer_to_dict
+from fresh.attribution import CUSTOM, Scorer, ScorerFactory, make_scorer, scorer_to_dict
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.support_model import SupportModel
 from fresh.config import flatten, from_mapping, is_finite_number
-from fresh.errors import EncoderError, MissingExtraError, ModelError, OutputError
+from fresh.errors import MissingExtraError, ModelError, OutputError
 from fresh.nn.classifier import ABOUT, Classifier
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import digest_of, first_line
@@ -38,7 +37,6 @@ MANIFEST = "config.json"
 CARD = "README.md"
 RATIONALES = "rationales.json"
 FINGERPRINTS = "trained_on.bin"
-_REQUIRED = ("format", "labels", "chosen_by", "asks", "settings", "report", "ratios", "files")
 _HALVES = ("extractor/", "predictor/")
 """Folders that hold only files that the manifest lists."""
 _FIX = "Copy the model again, or train it again."
@@ -81,15 +79,7 @@ def check_writable(folder: Path, overwrite: bool) -> None:
 
 def save_halves(folder: Path, extractor: Extractor, predictor: Predictor, about: Mapping[str, Any]) -> None:
     """Write both halves, then the manifest with the digests of all files and of the card, which must exist."""
-    place = folder / "extractor"
-    record = _extractor_to_dict(extractor)
-    if isinstance(extractor, HumanRationales):
-        place.mkdir()
-        (place / RATIONALES).write_text(json.dumps(extractor.spans), encoding="utf-8")
-    elif isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, Tagger):
-        extractor.scorer.network.save(place)
-    elif isinstance(extractor, SaliencyExtractor) and extractor.support is not None:
-        extractor.support.classifier.save(place)
+    record = _save_extractor(folder / "extractor", extractor)
     predictor.classifier.save(folder / "predictor")
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / CARD)
     manifest = {
@@ -102,55 +92,56 @@ def save_halves(folder: Path, extractor: Extractor, predictor: Predictor, about:
         "card": digest_of(folder / CARD),
         "files": {path.relative_to(folder).as_posix(): digest_of(path) for path in files},
     }
-    manifest[DIGEST] = _manifest_digest(manifest)
+    manifest[DIGEST] = manifest_digest(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _manifest_digest(manifest: Mapping[str, Any]) -> str:
-    """Compute the digest of all fields but the digest itself; layout does not matter."""
-    # A round trip first: tuples become lists and keys become strings, as when the manifest is read.
-    content = json.loads(json.dumps({name: value for name, value in manifest.items() if name != DIGEST}))
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("ascii")).hexdigest()
+def manifest_digest(manifest: Mapping[str, Any]) -> str:
+    """Compute the digest of all fields of a manifest but the digest itself; layout does not matter."""
+    # Not canonical_json: a manifest holds floats, and folders of earlier versions have this digest.
+    content = json.dumps({name: value for name, value in manifest.items() if name != DIGEST}, sort_keys=True)
+    return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
-def _extractor_to_dict(extractor: Extractor) -> dict[str, Any]:
+def _save_extractor(place: Path, extractor: Extractor) -> dict[str, Any]:
+    """Write the files of an extractor, if it has any, and return its record in the manifest."""
     if isinstance(extractor, FullText):
         return {"kind": "keep_all"}
     if isinstance(extractor, HumanRationales):
+        place.mkdir()
+        (place / RATIONALES).write_text(json.dumps(extractor.spans), encoding="utf-8")
         return {"kind": "human"}
-    if isinstance(extractor, SaliencyExtractor):
-        is_tagger = isinstance(extractor.scorer, Tagger)
-        return {
-            "kind": "tagger" if is_tagger else "saliency",
-            "scorer": {} if is_tagger else scorer_to_dict(extractor.scorer),
-            "discretizer": discretizer_to_dict(extractor.discretizer),
-        }
-    raise ModelError(
-        f"{type(extractor).__name__} cannot be saved. There are: SaliencyExtractor, HumanRationales, FullText."
-    )
+    if not isinstance(extractor, SaliencyExtractor):
+        raise ModelError(
+            f"{type(extractor).__name__} cannot be saved. There are: SaliencyExtractor, HumanRationales, FullText."
+        )
+    discretizer = discretizer_to_dict(extractor.discretizer)
+    if isinstance(extractor.scorer, Tagger):
+        extractor.scorer.network.save(place)
+        return {"kind": "tagger", "scorer": {}, "discretizer": discretizer}
+    if extractor.support is not None:
+        extractor.support.classifier.save(place)
+    return {"kind": "saliency", "scorer": scorer_to_dict(extractor.scorer), "discretizer": discretizer}
 
 
 # Reading. A folder may come from anywhere: nothing in it is trusted, and whatever it holds is refused with a message.
 
 
 @contextlib.contextmanager
-def report_damage(folder: Path) -> Iterator[None]:
-    """Say that a folder is damaged if its content makes the block fail, in whatever way.
-
-    Errors of the machine, such as too little memory or too many open files, are raised unchanged.
-    """
+def report_damage(place: Path) -> Iterator[None]:
+    """Say that a folder or file is damaged if its content makes the block fail, in whatever way."""
     try:
         yield
     except FileNotFoundError as error:  # also of a file that a forged manifest does not list
-        raise ModelError(f"{folder} is damaged: {error.filename or first_line(error)} is missing. {_FIX}") from error
-    except (ModelError, EncoderError, MissingExtraError, torch.OutOfMemoryError, MemoryError, OSError):
-        raise
+        raise ModelError(f"{place} is damaged: {error.filename or first_line(error)} is missing. {_FIX}") from error
+    except (ModelError, MissingExtraError, torch.OutOfMemoryError, MemoryError, OSError):
+        raise  # too little memory or too many open files: an error of the machine is no damage
     except BaseException as error:
         # A panic of the tokenizers library, which is written in Rust, is not an Exception.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = f"{type(error).__name__}: {first_line(error)[:200]}"
-        raise ModelError(f"{folder} is damaged: it cannot be loaded ({reason}). {_FIX}") from error
+        raise ModelError(f"{place} is damaged: it cannot be loaded ({reason}). {_FIX}") from error
 
 
 def load_halves(folder: Path, device: str, scorer: ScorerFactory | None) -> tuple[Extractor, Predictor, dict[str, Any]]:
@@ -169,7 +160,8 @@ def _load_classifier(place: Path, device: str, needs_query: bool) -> Classifier:
     choose_device(device)  # outside the block: a device that cannot be used is no damage
     with report_damage(place):
         classifier = Classifier.load(place, device)
-        if not _is_labels(list(classifier.labels)):
+        labels = classifier.labels
+        if not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
             raise TypeError("the labels are not distinct strings")
         classifier.check_outputs(place, needs_query)
         return classifier
@@ -178,7 +170,7 @@ def _load_classifier(place: Path, device: str, needs_query: bool) -> Classifier:
 def check_model(folder: Path, part: str = "") -> dict[str, Any]:
     """Raise for a folder that is not a model, is from another version, or has changed since it was written.
 
-    :param part: Check only files whose names start so.
+    :param part: Check only files whose names start with this.
     :return: The manifest.
     """
     if not (folder / MANIFEST).is_file():
@@ -188,11 +180,9 @@ def check_model(folder: Path, part: str = "") -> dict[str, Any]:
     manifest = _read_json(folder / MANIFEST)
     if manifest.get("library") != "fresh":
         raise ModelError(f"{folder} is not a model of fresh: another program wrote its {MANIFEST}.")
-    try:
+    with report_damage(folder / MANIFEST):
         _check_manifest(folder, manifest)
         digests = {name: digest for name, digest in manifest["files"].items() if name.startswith(part)}
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _unexpected_content(folder) from error
     _check_files(folder, digests, part)
     # People add to a card, a license for example, and no answer depends on it. Old models have no digest of it.
     card = manifest.get("card")
@@ -206,35 +196,22 @@ def check_model(folder: Path, part: str = "") -> dict[str, Any]:
 
 
 def _check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    version = manifest.get("format", FORMAT)
-    if version > FORMAT:
+    if manifest.get("format") != FORMAT:
         raise ModelError(
-            f"{folder} was written by a newer version of fresh (format {version}, this version reads {FORMAT}). "
-            "Update it: pip install -U fresh-rationales"
+            f"{folder} has format {manifest.get('format')}, but this version of fresh reads format {FORMAT}. "
+            "Update fresh (pip install -U fresh-rationales), or train the model again."
         )
-    if version < FORMAT:
-        raise ModelError(
-            f"{folder} was written by an older version of fresh (format {version}, this version reads {FORMAT}). "
-            "Train the model again."
-        )
-    missing = [name for name in _REQUIRED if name not in manifest]
-    if missing:
-        raise ModelError(f"{folder / MANIFEST} is damaged: {missing[0]} is missing. {_FIX}")
-    if not manifest["files"]:
-        raise ModelError(f"{folder / MANIFEST} is damaged: it lists no files, so none can be checked. {_FIX}")
     if DIGEST not in manifest:
         warnings.warn(NO_DIGEST.format(manifest=folder / MANIFEST), stacklevel=3)
-    elif manifest[DIGEST] != _manifest_digest(manifest):
+    elif manifest[DIGEST] != manifest_digest(manifest):
         raise ModelError(f"{folder} is damaged: {MANIFEST} has changed. {_FIX}")
-    is_expected = (
-        _is_labels(manifest["labels"]),
-        isinstance(manifest["chosen_by"], dict) and "kind" in manifest["chosen_by"],
-        isinstance(manifest["asks"], bool),
-        isinstance(manifest["settings"], dict),
-        manifest["ratios"] is None or _is_range(manifest["ratios"]),
-    )
-    if not all(is_expected):
-        raise _unexpected_content(folder)
+    # A forger can compute the digest, so what is used without another check is checked here.
+    if not isinstance(manifest["asks"], bool) or not isinstance(manifest["settings"], dict):
+        raise TypeError("asks or settings have another type")
+    if manifest["ratios"] is not None:
+        low, high = manifest["ratios"]
+        if not (is_finite_number(low) and is_finite_number(high) and 0 < low <= high <= 1):
+            raise ValueError("ratios is not a range of ratios")
 
 
 def _check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
@@ -253,28 +230,12 @@ def _check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
                 )
 
 
-def _unexpected_content(folder: Path) -> ModelError:
-    return ModelError(f"{folder} is damaged: its {MANIFEST} has unexpected content. {_FIX}")
-
-
-def _is_labels(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(label, str) for label in value) and len(set(value)) == len(value)
-
-
-def _is_range(value: object) -> bool:
-    if not isinstance(value, list) or len(value) != 2 or not all(map(is_finite_number, value)):
-        return False
-    return bool(0 < value[0] <= value[1] <= 1)
-
-
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
+    with report_damage(path):
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is damaged: {error}. {_FIX}") from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{path} is damaged: it does not hold a JSON object. {_FIX}")
-    return content
+        if not isinstance(content, dict):
+            raise TypeError("it does not hold a JSON object")
+        return content
 
 
 def _load_extractor(folder: Path, manifest: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
@@ -307,31 +268,23 @@ def _load_scorer(folder: Path, record: Mapping[str, Any], support: SupportModel 
             f"{folder} was trained with a custom scorer, {settings['class']}, which is not saved with the model. "
             "Pass it: Rationalizer.from_pretrained(folder, scorer=...)."
         )
-    if name not in SCORERS:
-        raise ModelError(f"{folder} uses the scorer {name}, which this version does not know.")
+    # Through the settings class, which bounds them: a forged number of steps could keep a computer busy for ever.
     known = {setting.name for setting in fields(ScorerConfig)} & settings.keys()
-    try:
-        config = from_mapping(ScorerConfig, {key: settings[key] for key in known})
-        if config.layer == "all" and name == "attention":
-            raise ValueError("layer must be a number for the scorer attention, got all.")
-        if config.layer != "all" and "layer" in known and support is not None:
-            support.classifier.encoder.module_below(config.layer)  # raises for a layer that does not exist
-        return make_scorer(name, support, settings | {key: getattr(config, key) for key in known})
-    except ValueError as error:
-        raise ModelError(
-            f"{folder / MANIFEST} is damaged: settings of the scorer {name} cannot be used. {error} {_FIX}"
-        ) from error
+    config = from_mapping(ScorerConfig, {key: settings[key] for key in known})
+    if config.layer == "all" and name == "attention":
+        raise ValueError("layer must be a number for the scorer attention, got all.")
+    if config.layer != "all" and "layer" in known and support is not None:
+        support.classifier.encoder.module_below(config.layer)  # raises for a layer that does not exist
+    return make_scorer(name, support, settings | {key: getattr(config, key) for key in known})
 
 
 # Folders and files
 
 
 def suggest_models(missing: Path) -> str:
-    """Say what is near a folder that does not exist: models of similar names first."""
-    parent = next(place for place in missing.absolute().parents if place.is_dir())
-    if parent != missing.absolute().parent:
-        return f"Of its path, only {parent} exists. Check the spelling."
-    models = sorted(place.name for place in parent.iterdir() if os.path.isfile(place / MANIFEST))  # noqa: PTH113
+    """Say which models are near a folder that does not exist, those of similar names first."""
+    parent = missing.absolute().parent
+    models = sorted(path.parent.name for path in parent.glob(f"*/{MANIFEST}"))
     similar = difflib.get_close_matches(missing.name, models, n=5, cutoff=0.5) or models[:5]
     if not similar:
         return f"There is no saved model in {parent}. Give a folder that `fresh train` wrote."

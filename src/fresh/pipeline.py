@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,11 @@ from fresh.training.loop import RunContext
 _RESUMABLE_CHANGES = ("epochs", "patience", *FREE)
 """Settings that may change when an interrupted training resumes."""
 AUDIT_TRIALS = 1000
-"""Changes of dropped words that the audit after a training tries."""
+"""Changes of dropped words that the audit after training tries."""
 _ADVICE_BELOW = 0.95
 """Share of the full text's macro-F1 below which a note says what else to try."""
 CHECKPOINT_SECONDS = 5.0
-"""Least time between two checkpoints, so that writing them never takes longer than training."""
+"""Minimum time between two checkpoints, so that writing them never takes longer than training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +85,22 @@ def train(
             "scorer must be a name, or a function or class that makes a scorer from the support model, "
             f"got {type(scorer).__name__}."
         )
+    custom = scorer if callable(scorer) else None
     group = process_group()
     progress = (progress or Terminal()) if group.is_main else SILENT
     run = resolve_settings(data, data_dir, config, settings)
     if group.size > 1:
         progress.say(f"{group.size} processes share the work.")
     folder = None if out is None else Path(out)
-    # Before any work: training may take hours.
+    # All checks come before any work, since training may take hours.
     if folder is not None:
         check_writable(folder, overwrite)
         if report_path(folder).exists():
             check_output(report_path(folder), overwrite=overwrite)
     splits = read_usable_splits(data, data_dir, run, progress)
-    custom = scorer if callable(scorer) else None
     if folder is not None and group.is_main:
-        start_or_resume(folder, overwrite, run_identity(run, splits, custom), progress)
-    group.barrier()
+        _start_or_resume(folder, overwrite, run_identity(run, splits, custom), progress)
+    group.barrier()  # the other processes look for checkpoints in the folder that the first one makes
     partial = None if folder is None else partial_folder(folder)
     context = RunContext(
         progress=progress,
@@ -115,7 +115,7 @@ def train(
             write_html_report(report_path(folder), model, evaluation, folder.name, "test documents")
             remove_folder(partial_folder(folder))
     finally:
-        # Nothing to resume from, after an error in the first epoch for example: leave no empty folder behind.
+        # An error in the first epoch leaves nothing to resume from.
         if partial is not None and group.is_main and not any(partial.glob("*.safetensors")):
             remove_folder(partial)
     return model
@@ -219,14 +219,13 @@ def read_splits(data: Any, data_dir: str | Path | None, run: RunSettings, progre
 
 def check_corpus_folder(data: Any) -> Any:
     """Return the data; raise if it is the name of a corpus, whose folder is missing."""
-    names = [data] if isinstance(data, str) else data
-    name = names[0] if isinstance(names, Sequence) and len(names) == 1 else None
+    name = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
     if isinstance(name, str) and name in CORPORA and not Path(name).exists():
         raise DataError(f"{name} is the name of a corpus. Give the folder of its files: data_dir=FOLDER.")
     return data
 
 
-# Interrupted trainings: FOLDER.partial keeps the checkpoints, and what identifies the run
+# Interrupted training: FOLDER.partial holds the checkpoints, and what identifies the run
 
 _RUN_FILE = "run.json"
 _ENCODER = "network.encoder"
@@ -235,6 +234,7 @@ _ENCODER = "network.encoder"
 def run_identity(run: RunSettings, splits: Splits, scorer: ScorerFactory | None) -> dict[str, Any]:
     """Return the settings and the data digest that two runs must share to be the same."""
     digest = dataset_digest(itertools.chain(splits.train, splits.dev, splits.test))
+    # A linear schedule spreads the learning rate over all epochs, so their number must not change halfway.
     may_change = {*_RESUMABLE_CHANGES} - ({"epochs"} if run.method.train.schedule == "linear" else set())
     settings = {
         path: value
@@ -251,14 +251,14 @@ def partial_folder(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.partial")
 
 
-def start_or_resume(folder: Path, overwrite: bool, identity: Mapping[str, Any], progress: Progress) -> Path:
+def _start_or_resume(folder: Path, overwrite: bool, identity: Mapping[str, Any], progress: Progress) -> None:
     """Make the folder of an unfinished training, or resume from an existing one if it is of the same run."""
     partial = partial_folder(folder)
     if (partial / _RUN_FILE).is_file():
         problem = _mismatch(folder, identity)
         if problem is None:
             progress.say(f"Resuming the interrupted training. {_describe_checkpoints(folder)}".rstrip())
-            return partial
+            return
         if not overwrite:
             raise ConfigError(f"{partial} holds an interrupted training that {problem}")
     else:
@@ -266,11 +266,10 @@ def start_or_resume(folder: Path, overwrite: bool, identity: Mapping[str, Any], 
     remove_folder(partial)
     partial.mkdir(parents=True)
     (partial / _RUN_FILE).write_text(json.dumps(identity), encoding="utf-8")
-    return partial
 
 
 def _mismatch(folder: Path, identity: Mapping[str, Any]) -> str | None:
-    """Say why an interrupted training cannot be resumed, if so."""
+    """Return why an interrupted training cannot be resumed, or None if it can."""
     try:
         existing = json.loads((partial_folder(folder) / _RUN_FILE).read_text(encoding="utf-8"))
         _describe_checkpoints(folder)
@@ -281,7 +280,7 @@ def _mismatch(folder: Path, identity: Mapping[str, Any]) -> str | None:
     changed = {key for key in {*existing, *identity} if existing.get(key) != identity.get(key)}
     if "train.schedule" in changed:
         changed.discard("train.epochs")  # only one of the schedules records it
-    # Show the encoder: for one of the hub it includes a commit, which is needed to finish the training.
+    # The encoder of a model from the hub includes its commit, which is needed to finish the training.
     values = {_ENCODER: f" (it was {existing.get(_ENCODER)})"}
     names = ", ".join(f"{name}{values.get(name, '')}" for name in sorted(changed))
     return f"differs in: {names}. Finish that one first, choose another folder, or discard it: overwrite=True."

@@ -19,7 +19,7 @@ LabeledRationales = Sequence[tuple[Rationale, str]]
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """A classifier of rationales."""
+    """A classifier that reads rationales."""
 
     classifier: Classifier
 
@@ -42,7 +42,7 @@ class Predictor:
         configs: Sequence[ClassifierConfig],
         context: RunContext = CONTEXT,
     ) -> list[Self]:
-        """Train a predictor for each of several settings, such as seeds, side by side.
+        """Train several predictors side by side, such as one for each seed.
 
         :param data: For each predictor, the rationales and labels of train and dev.
         """
@@ -71,6 +71,6 @@ class Predictor:
 
 def rationale_text(item: object) -> Text:
     """Return the words of a rationale; raise for anything else."""
-    if type(item) is Rationale:
+    if type(item) is Rationale:  # not isinstance: a subclass could carry more than its words
         return Text(item.words, item.query, item.id)
     raise TypeError(f"A predictor reads rationales only, got {type(item).__name__}. Use document.cut(mask).")

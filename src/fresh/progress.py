@@ -11,11 +11,11 @@ from rich.progress import Progress as Bars
 from fresh.highlight import CONTROL_PICTURES
 
 Advance = Callable[[int, str], None]
-"""Takes the number of steps that were just completed, and a short note."""
+"""Called with the number of steps just completed, and a short note."""
 
 
 class Progress(Protocol):
-    """Shows the progress of tasks."""
+    """Shows the progress of long work."""
 
     def say(self, line: str) -> None:
         """Show a line."""
@@ -58,10 +58,10 @@ class Terminal:
             TimeRemainingColumn(elapsed_when_finished=True),
             TextColumn("{task.fields[note]}"),
         )
-        # Steps on long texts take minutes; rich looks back 30 seconds by default and would show no time left.
+        # A step on long texts takes minutes. By default, rich looks back 30 seconds and would show no time left.
         with Bars(*columns, console=self.console, speed_estimate_period=3600) as bars:
             bar = bars.add_task(name, total=total, note="")
-            bars.advance(bar, 0)  # so that the time of the first step counts
+            bars.advance(bar, 0)  # rich estimates the speed from advances, so this one starts the clock
 
             def advance(steps: int, note: str) -> None:
                 if note:

@@ -1,4 +1,4 @@
-"""All that a predictor reads and answers."""
+"""Everything that a predictor reads and returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

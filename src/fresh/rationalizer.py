@@ -76,7 +76,7 @@ class Rationalizer(
     """Digests of the texts it was trained on, if they are known."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        # Not a frozen dataclass, since the hub's mixin sets its own attributes.
+        # Frozen by hand, since the hub's mixin sets attributes of its own after __init__.
         if name in self.__dict__ and not name.startswith("_hub_mixin"):
             raise AttributeError(f"A rationalizer is frozen: {name} cannot be changed. Create another one.")
         super().__setattr__(name, value)
@@ -115,8 +115,7 @@ class Rationalizer(
 
         :return: One explanation for each document, or several for a curve, the shortest rationale first.
         """
-        # All checks come before any network runs.
-        for spec in specs:
+        for spec in specs:  # all checks come before any network runs
             self.check_query(spec.document)
             if spec.curve and self.ratios is None:
                 raise ValueError(f"A curve needs {_RANGE}")
@@ -137,16 +136,15 @@ class Rationalizer(
         ]
 
     def _masks_for(self, spec: ExplainSpec, mask: Mask, saliency: Saliency | None) -> list[Mask]:
-        """Cut the scores again where another ratio, or every ratio, is wanted."""
+        """Cut the scores again for another ratio, or for every ratio of a curve."""
         if spec.curve and self.ratios is not None:
             ratios = curve_ratios(len(spec.document.words), *self.ratios)
         elif spec.ratio is not None:
             ratios = [spec.ratio]
         else:
             return [mask]
-        discretizers = [with_ratio(self.extractor, ratio).discretizer for ratio in ratios]
         assert saliency is not None
-        return [select_masks(discretizer, [saliency])[0] for discretizer in discretizers]
+        return [select_masks(with_ratio(self.extractor, ratio).discretizer, [saliency])[0] for ratio in ratios]
 
     def curve(self, document: Input, query: str | None = None) -> Curve:
         """Explain one document with growing rationales, for a model that was trained for a range of ratios."""
@@ -195,7 +193,7 @@ class Rationalizer(
                 if len(batch) == batch_size:
                     whole, batch = batch, []
                     yield from self.explain(whole, ratio=ratio)
-        except DataError:  # the documents before an unreadable row are explained first
+        except DataError:  # an unreadable row: the documents before it are explained first
             yield from self.explain(batch, ratio=ratio)
             raise
         yield from self.explain(batch, ratio=ratio)
@@ -235,7 +233,7 @@ class Rationalizer(
         return super().push_to_hub(repo_id, **{"model_card_kwargs": {"name": repo_id}, **hub})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Networks that gave their attention weights cannot be pickled; a saved model's files can.
+        # A network whose attention was recorded cannot be pickled; a saved model's files can.
         with tempfile.TemporaryDirectory() as place:
             self.save_pretrained(Path(place) / "model")
             return from_files, (read_files(Path(place) / "model"), str(self.predictor.classifier.device))

@@ -1,6 +1,6 @@
 """A rationalizer as a scikit-learn estimator."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from inspect import Parameter, Signature
 from typing import Any, Self
 
@@ -56,10 +56,13 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         :param y: One label for each document. Shape: (documents,), or (documents, 1) with a warning.
         """
-        documents, labels = _read(X), _read_labels(y)
+        documents = _read(X)
+        labels = column_or_1d(y, warn=True)  # the message of scikit-learn's own classifiers for several columns
         if len(documents) != len(labels):
             raise DataError(f"There are {len(documents)} documents but {len(labels)} labels. Give one for each.")
-        if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124
+        if any(isinstance(label, list | tuple | set) for label in labels.tolist()):
+            raise DataError("y must have one label for each document. For several, fit one classifier for each label.")
+        if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124  # not a number
             raise DataError("Some labels are missing. Leave those documents out.")
         self.classes_ = np.unique(labels)
         examples = tuple(map(Example, documents, (str(label) for label in labels)))
@@ -86,8 +89,7 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def predict(self, X: Iterable[Any]) -> NDArray[Any]:  # noqa: N803
         """Classify documents."""
-        best = self.predict_proba(X).argmax(1)
-        labels: NDArray[Any] = self.classes_[best]
+        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
         return labels
 
 
@@ -107,27 +109,3 @@ def _to_document(item: Any, number: int) -> Document:
         text, query = map(str, item)
         return Document.from_text(text, query, str(number))
     raise DataError(f"Document {number} must be a text or a pair of a text and a query, got {item!r:.60}.")
-
-
-def _read_labels(y: ArrayLike) -> NDArray[Any]:
-    """Make an array of one label for each document; like scikit-learn, flatten a column with a warning."""
-    try:
-        labels = np.asarray(y)
-    except ValueError as error:
-        raise _not_one_label("rows of different lengths") from error
-    if labels.ndim == 0:
-        raise _not_one_label(f"a {type(y).__name__}")
-    if labels.ndim > 1 and labels.shape[1:] != (1,):
-        raise _not_one_label(f"an array of shape {labels.shape}")
-    labels = np.asarray(column_or_1d(labels, warn=True))
-    for number, label in enumerate(labels.tolist()):
-        if isinstance(label, Collection) and not isinstance(label, str | bytes):
-            raise _not_one_label(f"a {type(label).__name__} for document {number}")
-    return labels
-
-
-def _not_one_label(found: str) -> DataError:
-    return DataError(
-        f"y must have one label for each document, got {found}. For documents with several labels, fit one classifier "
-        "for each column of y."
-    )

@@ -1,4 +1,4 @@
-"""Raw text to words with their exact places, and places in UTF-16."""
+"""Splits raw text into words with exact character spans, and converts spans to UTF-16 and back."""
 
 import functools
 import itertools
@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 Spans = tuple[tuple[int, int], ...]
-"""Places in a text, in characters, or in a document, in words: first, and after the last."""
+"""Places in a text, in characters, or in a document, in words: the first, and the one after the last."""
 TextParts = tuple[tuple[str, int], ...]
 """The texts that one text was joined from: the name of each, and its number of words."""
 
@@ -28,8 +28,8 @@ EMOJI_TAIL = "\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff" + TAGS
 def split_words(text: str) -> Spans:
     """Find the words and signs of a text as a reader sees them.
 
-    Letters, digits and inner apostrophes, hyphens and points make a word; a run of one sign ("...", "--") is a word;
-    an emoji with its modifiers is a word; in scripts without spaces each character is a word.
+    Letters, digits and inner apostrophes, hyphens and periods make a word. So does a run of one sign ("...", "--"), an
+    emoji with its modifiers and, in scripts without spaces, each character.
     """
     return tuple(match.span() for match in _word_pattern().finditer(text))
 
@@ -39,7 +39,7 @@ def split_whitespace(text: str) -> Spans:
     return tuple(match.span() for match in re.finditer(r"\S+", text))
 
 
-@functools.cache  # and not on import: it looks at 130,000 characters
+@functools.cache  # on first use, not on import, since it looks at 130,000 characters
 def _word_pattern() -> re.Pattern[str]:
     marks = _character_class("M")
     space = rf"\s{_character_class('Cc', 'Zs', 'Zl', 'Zp')}{SEPARATING}"
@@ -54,12 +54,13 @@ def _word_pattern() -> re.Pattern[str]:
     word = f"(?:{letter})+(?:{inner}(?:{letter})+)*"
     unspaced = f"[{UNSPACED}][{marks}{ATTACHED}]*"
     sign = rf"({visible})\1*[{marks}]*"
+    # The first alternative that matches wins, so special cases come before the letters and signs that they consist of.
     return re.compile("|".join((keycap, flag, emoji, initials, word, unspaced, sign)))
 
 
 def _character_class(*categories: str) -> str:
     """Spell out, for a pattern, all characters whose Unicode category starts with one of some names."""
-    # The planes that hold marks and controls. A difference of place and code point is constant within a run.
+    # Only these planes hold marks and controls. Within a run, code point minus position is constant.
     points = (*range(0x20000), *range(0xE0000, 0xE0201))
     inside = [point for point in points if unicodedata.category(chr(point)).startswith(categories)]
     runs = itertools.groupby(enumerate(inside), key=lambda pair: pair[1] - pair[0])

@@ -1,15 +1,15 @@
-"""From scores to masks: how many words are kept, and which."""
+"""Discretizers turn scores into masks: how many words are kept, and which."""
 
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from fresh.config import is_finite_number, suggest
+from fresh.config import is_finite_number
 from fresh.document import Mask, Saliency
 from fresh.selection._topk import (
     Counts,
@@ -34,13 +34,13 @@ class Discretizer(Protocol):
 
 def budget(n_words: int, ratio: float) -> int:
     """Count the words that a ratio keeps: rounded up in exact decimal arithmetic, at least one, at most all."""
-    # Fraction(str()) is exact, as binary floating point is not: 100 x 0.07 would round up to 8.
+    # In binary floating point, 100 * 0.07 is 7.000000000000001 and would round up to 8.
     return min(n_words, max(1, math.ceil(n_words * Fraction(str(ratio)))))
 
 
 def _budgets(n_words: Counts, ratio: float) -> Counts:
-    """Count the words that a ratio keeps in each of many documents."""
-    # Exact fractions are slow, and many documents have the same length.
+    """Count the words that a ratio keeps in each document."""
+    # Exact fractions are slow, so each length is computed once.
     lengths, places = np.unique(n_words, return_inverse=True)
     return np.array([budget(length, ratio) for length in lengths.tolist()], dtype=np.int64)[places]
 
@@ -52,14 +52,19 @@ def _select_each(saliencies: Sequence[Saliency], ratio: float, choose: Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class TopK:
-    """Keep the highest-scoring words; the earlier word wins a tie."""
+class _PerDocument:
+    """A share of the words of each document by itself."""
 
     ratio: float
     """Share of each document's words to keep, rounded up."""
 
     def __post_init__(self) -> None:
         _check_ratio(self.ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class TopK(_PerDocument):
+    """Keep the highest-scoring words; the earlier word wins a tie."""
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask for each document."""
@@ -67,14 +72,8 @@ class TopK:
 
 
 @dataclass(frozen=True, slots=True)
-class Contiguous:
+class Contiguous(_PerDocument):
     """Keep the window of words with the largest sum; the leftmost window wins a tie."""
-
-    ratio: float
-    """Share of each document's words to keep, rounded up."""
-
-    def __post_init__(self) -> None:
-        _check_ratio(self.ratio)
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask for each document."""
@@ -83,7 +82,7 @@ class Contiguous:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Keep the words that score high enough, and the best word in any case."""
+    """Keep the words that score high enough, and always the best word."""
 
     cutoff: float
     """Lowest score that is kept."""
@@ -98,10 +97,10 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """A rule for single documents that a global budget learned."""
+    """A rule for single documents, learned from a global budget."""
 
     minimum: float
-    """Share of the words that each document keeps in any case."""
+    """Share of the words that each document always keeps."""
     cutoff: float | None
     """Lowest score, or gain of a word, that is kept beyond the minimum; None keeps nothing more."""
 
@@ -134,15 +133,14 @@ class LearnedContiguous(_Learned):
 
 @dataclass(frozen=True, slots=True)
 class _Global:
-    """A budget for all documents together, and a minimum for each.
-
-    Minima that cost more than the budget are kept nevertheless.
-    """
+    """A budget for all documents together, and a minimum for each; the minima are kept even if they cost more."""
 
     ratio: float
     """Share of all documents' words to keep, rounded up."""
     minimum: float | None = None
-    """Share of the words that each document keeps in any case, at least one word; half the ratio by default."""
+    """Share of the words that each document always keeps, at least one word; half the ratio by default."""
+    _spend: ClassVar[Callable[[ScoreTable, Counts, int], tuple[Flags, float | None]]]
+    _learned: ClassVar[type[LearnedTopK | LearnedContiguous]]
 
     def __post_init__(self) -> None:
         _check_ratio(self.ratio)
@@ -152,14 +150,19 @@ class _Global:
     def _minimum(self) -> float:
         return self.ratio / 2 if self.minimum is None else self.minimum
 
-    def _spend(
-        self, saliencies: Sequence[Saliency], spend: Callable[[ScoreTable, Counts, int], tuple[Flags, float | None]]
-    ) -> tuple[list[Mask], float | None]:
-        """Select words in all documents; also return the lowest score or gain that was bought beyond the minima."""
+    def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
+        """Return one mask for each document, which depends on all documents."""
+        return self._select(saliencies)[0]
+
+    def learn(self, saliencies: Sequence[Saliency]) -> LearnedTopK | LearnedContiguous:
+        """Find the cut-off that serves single documents: the lowest score or gain that the budget bought."""
+        return self._learned(self._minimum, self._select(saliencies)[1])
+
+    def _select(self, saliencies: Sequence[Saliency]) -> tuple[list[Mask], float | None]:
         table = ScoreTable.of([saliency.scores for saliency in saliencies])
         minima = _budgets(table.n_words, self._minimum)
         n_spare = budget(int(table.n_words.sum()), self.ratio) - int(minima.sum())
-        kept, lowest = spend(table, minima, max(0, n_spare))
+        kept, lowest = self._spend(table, minima, max(0, n_spare))
         return Mask.from_flags(kept, table.n_words), lowest
 
 
@@ -170,13 +173,8 @@ class GlobalTopK(_Global):
     The earlier document, then the earlier word, wins a tie.
     """
 
-    def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
-        """Return one mask for each document, which depends on all documents."""
-        return self._spend(saliencies, spend_on_words)[0]
-
-    def learn(self, saliencies: Sequence[Saliency]) -> LearnedTopK:
-        """Find the cut-off that serves single documents."""
-        return LearnedTopK(self._minimum, self._spend(saliencies, spend_on_words)[1])
+    _spend = staticmethod(spend_on_words)
+    _learned = LearnedTopK
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +185,10 @@ class GlobalContiguous(_Global):
     gains most by it, the earlier document where they tie, until the budget is spent.
     """
 
-    def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
-        """Return one mask for each document, which depends on all documents."""
-        return self._spend(saliencies, spend_on_windows)[0]
-
-    def learn(self, saliencies: Sequence[Saliency]) -> LearnedContiguous:
-        """Find the cut-off that serves single documents.
-
-        Gains need not fall as a window grows. Where the last word that the budget bought opens a better one, the
-        learned rule takes that too.
-        """
-        return LearnedContiguous(self._minimum, self._spend(saliencies, spend_on_windows)[1])
+    _spend = staticmethod(spend_on_windows)
+    # Gains need not fall as a window grows: where the last word that the budget bought opens a better one, the learned
+    # rule takes that one too.
+    _learned = LearnedContiguous
 
 
 def _check_ratio(ratio: float) -> None:
@@ -237,14 +228,5 @@ def discretizer_to_dict(discretizer: Discretizer) -> dict[str, Any]:
 
 def discretizer_from_dict(record: Mapping[str, Any]) -> Discretizer:
     """Make the discretizer that :func:`discretizer_to_dict` described."""
-    settings = {key: value for key, value in record.items() if key != "name"}
-    name = str(record.get("name"))
-    if name not in _KINDS:
-        raise ValueError(suggest(name, "a discretizer", _KINDS))
-    is_required = {field.name: field.default is MISSING for field in fields(_KINDS[name])}
-    problems = [suggest(key, f"a setting of {name}", is_required) for key in settings if key not in is_required]
-    problems += [f"{name} needs {key}." for key in is_required if is_required[key] and key not in settings]
-    if problems:
-        raise ValueError("\n".join(problems))
-    discretizer: Discretizer = _KINDS[name](**settings)
+    discretizer: Discretizer = _KINDS[record["name"]](**{key: record[key] for key in record.keys() - {"name"}})
     return discretizer

@@ -27,7 +27,7 @@ class Extractor(Protocol):
 
 def score_validated(scorer: Scorer, documents: Sequence[Document]) -> list[Saliency]:
     """Score documents, and raise if a scorer does not give one score for each word."""
-    # A user may have written the scorer, and a list that is too short would pair documents with others' scores.
+    # Users write scorers, and a list that is too short would pair documents with the scores of others.
     saliencies = scorer.score(documents)
     if len(saliencies) != len(documents):
         raise ValueError(f"The scorer scored {len(saliencies)} of {len(documents)} documents; it must score each one.")
@@ -72,7 +72,7 @@ class HumanRationales:
     """Keeps the words that people marked, and knows only the documents that came with a rationale."""
 
     spans: Mapping[str, Spans]
-    """Runs of marked words by a digest of a document's id, words and query; also by a digest without the id if all
+    """Runs of marked words by a digest of a document's id, words and query; also by a digest without the id, if all
     documents with the same words and query agree."""
 
     @classmethod
@@ -84,7 +84,7 @@ class HumanRationales:
             if example.human is not None:
                 own[_document_digest(example.document)] = example.human.spans
                 by_words.setdefault(_document_digest(example.document, ""), set()).add(example.human.spans)
-        # Two examples of the same words may have different rationales; without an id neither can be preferred.
+        # Two examples with the same words may have different rationales; without an id, neither can be preferred.
         agreed = {digest: spans for digest, (spans, *others) in by_words.items() if not others}
         return cls({**agreed, **own})
 
@@ -150,8 +150,9 @@ class Curve:
         return len(self.points)
 
 
-def curve_ratios(n_words: int, low: float, high: float, n_points: int = MAX_POINTS) -> list[float]:
+def curve_ratios(n_words: int, low: float, high: float) -> list[float]:
     """List ratios that each keep one word more than the one before, or several if there would be too many points."""
     first, last = budget(n_words, low), budget(n_words, high)
-    counts = np.unique(np.linspace(first, last, min(n_points, last - first + 1)).round().astype(np.int64))
-    return [(count - 0.5) / n_words for count in counts.tolist()]  # a ratio's words are rounded up
+    counts = np.unique(np.linspace(first, last, min(MAX_POINTS, last - first + 1)).round().astype(np.int64))
+    # Half a word less than the count, since words are rounded up: no rounding of the ratio can then change the count.
+    return [(count - 0.5) / n_words for count in counts.tolist()]

@@ -22,17 +22,15 @@ class _GrowingWindow:
         return int(self._sums.best_starts(length)[0])
 
     def _look_ahead(self) -> None:
-        """Find the best window that is one word longer.
-
-        A gain is the exact difference, rounded once, so that equal gains are equal in whatever document they arise.
-        Where the longer window holds the shorter one, it is the score of the added word.
-        """
+        """Find the best window that is one word longer, and its gain."""
         self.gain = -math.inf
         if self.length == len(self._scores):
             return
         start, length = self.start, self.length
         self._next_start = following = self._best_start(length + 1)
-        # Scores are exact, sums of them are not: 0.1 + 0.2 - 0.1 is not 0.2, and equal gains would not tie.
+        # A gain is the exact difference, rounded once, so that equal gains of different documents tie. A difference of
+        # rounded sums would not do: 0.1 + 0.2 - 0.1 is not 0.2. If the longer window contains the shorter one, the gain
+        # is the score of the added word.
         if following == start:
             self.gain = float(self._scores[start + length])
         elif following == start - 1:
@@ -49,7 +47,7 @@ class _GrowingWindow:
 
 def grow_each(table: ScoreTable, minima: Counts, cutoff: float) -> Flags:
     """Mark the best window of minimal length in each document, and let it grow while the next word gains enough."""
-    windows = _start_windows(table, minima)
+    windows = list(map(_GrowingWindow, table, minima.tolist()))
     for window in windows:
         while window.gain >= cutoff:
             window.grow()
@@ -59,14 +57,14 @@ def grow_each(table: ScoreTable, minima: Counts, cutoff: float) -> Flags:
 def spend_on_windows(table: ScoreTable, minima: Counts, n_spare: int) -> tuple[Flags, float | None]:
     """Mark the best window of each document and then let some grow; also return the lowest gain of the latter.
 
-    :param minima: How many words each document keeps in any case.
-    :param n_spare: How many more words all documents keep together.
+    :param minima: Number of words that each document always keeps.
+    :param n_spare: Number of further words that all documents keep together.
     """
     if n_spare == 0:
         return choose_rows(table, minima, best_windows), None
-    windows = _start_windows(table, minima)
+    windows = list(map(_GrowingWindow, table, minima.tolist()))
     # A heap of next gains is the greedy choice by its definition. An earlier version grew all documents together, in
-    # 65 s for a million of 300 words, with four times the code; budgets are shared by thousands.
+    # 65 s for a million of 300 words, with four times the code; in practice, thousands share a budget.
     heap = [(-window.gain, place) for place, window in enumerate(windows)]
     heapq.heapify(heap)
     lowest = math.inf
@@ -78,12 +76,9 @@ def spend_on_windows(table: ScoreTable, minima: Counts, n_spare: int) -> tuple[F
     return _mark(table, windows), lowest
 
 
-def _start_windows(table: ScoreTable, minima: Counts) -> list[_GrowingWindow]:
-    return list(map(_GrowingWindow, table, minima.tolist()))
-
-
 def _mark(table: ScoreTable, windows: list[_GrowingWindow]) -> Flags:
-    words = np.arange(len(table.scores)) - np.repeat(np.cumsum(table.n_words) - table.n_words, table.n_words)
-    starts = np.repeat([window.start for window in windows], table.n_words)
-    kept: Flags = (words >= starts) & (words < starts + np.repeat([window.length for window in windows], table.n_words))
+    kept = np.zeros(len(table.scores), dtype=np.bool_)
+    firsts = np.cumsum(table.n_words) - table.n_words
+    for first, window in zip(firsts.tolist(), windows, strict=True):
+        kept[first + window.start : first + window.start + window.length] = True
     return kept

@@ -1,4 +1,4 @@
-"""The tagger: a network that learned from masks which words to keep."""
+"""The tagger: a network that learns from masks which words to keep."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,12 +28,12 @@ from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed
 CONTEXT = RunContext("tagger")
 
 MaskedDocuments = Sequence[tuple[Document, Mask]]
-"""Documents, and which of their words are to be kept."""
+"""Documents, and the words of each to keep."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tagger:
-    """Scores words by the probability that they are to be kept, without seeing any label."""
+    """Scores each word by the probability that it is kept, without seeing any label."""
 
     network: TokenClassifier
 
@@ -48,11 +48,11 @@ class Tagger:
         context: RunContext = CONTEXT,
         only: IntArray | None = None,
     ) -> Self:
-        """Train a tagger on masks; the best epoch is that whose own masks agree best with those of dev.
+        """Train a tagger on masks; the best epoch is the one whose masks agree best with those of dev.
 
-        :param discretizer: Turns the scores into masks, also to choose the best epoch.
-        :param only: Places in `train` of the documents to learn from; all by default.
+        :param discretizer: Turns the scores into masks to choose the best epoch.
         :param kind: Tag each word by itself (words), or depending on its neighbors (chain).
+        :param only: Indices in `train` of the documents to learn from; all by default.
         """
         network = build_tagger(kind, config)
         context = replace(context, feature_store=context.store(config.train))
@@ -91,7 +91,8 @@ def _score_table(
     :param read: Makes a batch of documents, given by their places.
     """
     saliencies: dict[int, Saliency] = {}
-    # In single precision all words that are nearly sure to be kept would tie. Apple's GPUs have no double precision.
+    # In single precision, words with probabilities close to 1 would tie, and the earlier one would win. With 16 bits,
+    # 2 % (minilm) and 11 % (mpnet) of the words of SST tied. Apple's GPUs have no double precision.
     precision = torch.float32 if network.device.type == "mps" else torch.float64
 
     def work(numbers: IntArray) -> None:
@@ -132,7 +133,8 @@ def _make_losses(
 
 
 def positive_weight(masks: Sequence[Mask]) -> float:
-    """Return the weight of kept words in the loss: how many words are dropped for each that is kept, at least 1."""
+    """Return the weight of kept words in the loss: dropped words per kept word, at least 1."""
+    # At ratio 0.2, a tagger that keeps nothing would otherwise be right about four words of five.
     n_words, n_kept = sum(map(len, masks)), sum(int(mask.kept.sum()) for mask in masks)
     return max(1.0, (n_words - n_kept) / max(1, n_kept))
 
@@ -140,9 +142,9 @@ def positive_weight(masks: Sequence[Mask]) -> float:
 def tag_losses(network: TokenClassifier, logits: Tensor, wanted: Tensor, n_words: Tensor, weight: Tensor) -> Tensor:
     """Compute the loss of each text, a mean over its words. Shape: (texts,).
 
-    :param weight: Weight of words that are to be kept, where each word is tagged by itself.
+    :param weight: Weight of kept words, where each word is tagged by itself.
     """
-    divisors = n_words.clamp(min=1)  # a text that only fills the batch has no words
+    divisors = n_words.clamp(min=1)  # texts that fill up a batch of fixed size have no words
     if network.head.chain is not None:
         return -network.head.chain.log_likelihood(logits, wanted, n_words) / divisors
     losses = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none", pos_weight=weight)
