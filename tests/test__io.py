@@ -23,7 +23,7 @@ from fresh._io import (
 from fresh.errors import OutputError
 from strategies import texts
 
-# Where output may go
+# Output paths
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ from strategies import texts
         ("new.txt", False, None),
     ],
 )
-def test_where_output_may_go(name: str, overwrite: bool, reason: str | None, tmp_path: Path) -> None:
+def test_output_paths(name: str, overwrite: bool, reason: str | None, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for file in ("in.txt", "old.txt"):
         (tmp_path / file).touch()
@@ -81,19 +81,21 @@ def test_a_file_that_cannot_be_opened_is_not_cut(tmp_path: Path, monkeypatch: py
     assert path.read_text(encoding="utf-8") == "one\nnotes without an end"
 
 
-@pytest.mark.parametrize(("reason", "is_named"), [(errno.ENOSPC, True), (errno.ECONNRESET, False), (None, False)])
-def test_only_errors_of_the_disk_name_the_file(tmp_path: Path, reason: int | None, is_named: bool) -> None:
+@pytest.mark.parametrize(
+    ("error", "names_file"),
+    [(OSError(errno.ENOSPC, "full"), True), (OSError(errno.ECONNRESET, "reset"), False), (OSError("closed"), False)],
+)
+def test_an_error_cuts_off_the_incomplete_line(tmp_path: Path, error: OSError, names_file: bool) -> None:
     path = tmp_path / "out.jsonl"
-    error = OSError("the pool is closed") if reason is None else OSError(reason, "failed")
 
     def write() -> None:
         with open_lines(path) as file:
             file.write("one\ntw")
             raise error
 
-    with pytest.raises(OSError, match=r"failed|closed") as caught:
+    with pytest.raises(OSError, match=r"full|reset|closed") as caught:
         write()
-    assert caught.value.filename == (str(path) if is_named else None)
+    assert caught.value.filename == (str(path) if names_file else None)
     assert path.read_text(encoding="utf-8") == "one\n"
 
 
@@ -107,21 +109,21 @@ VALUES = st.recursive(
 RECORDS = st.dictionaries(texts(max_size=3), VALUES, max_size=4)
 
 
-def test_there_is_one_way_to_write_a_value() -> None:
+def test_canonical_json_by_hand() -> None:
     value = {"b": [1, -2], "a": 'é"\\/\x7f\n\t\x00', "Z": "😀\ud800", "": {}}
     expected = rb'{"":{},"Z":"\ud83d\ude00\ud800","a":"\u00e9\"\\/\u007f\n\t\u0000","b":[1,-2]}'
     assert canonical_json(value) == expected
     assert canonical_sha256(value) == hashlib.sha256(expected).hexdigest()
 
 
-def test_a_line_is_its_record_with_two_digests() -> None:
+def test_a_hashed_line_by_hand() -> None:
     line, digest = hashed_line({"b": 1, "a": "x"}, FIRST_DIGEST)
     assert digest == hashlib.sha256(b'{"a":"x","b":1,"previous_sha256":"%s"}' % (b"0" * 64)).hexdigest()
     assert line == b'{"a":"x","b":1,"previous_sha256":"%s","sha256":"%s"}\n' % (b"0" * 64, digest.encode())
 
 
 @given(RECORDS)
-def test_a_line_is_read_back(record: dict[str, Any]) -> None:
+def test_a_line_can_be_parsed(record: dict[str, Any]) -> None:
     line, digest = hashed_line(record, FIRST_DIGEST)
     assert line.isascii()
     bound = {**record, "previous_sha256": FIRST_DIGEST, "sha256": digest}
@@ -129,7 +131,7 @@ def test_a_line_is_read_back(record: dict[str, Any]) -> None:
 
 
 @given(RECORDS, st.data())
-def test_a_changed_byte_is_found(record: dict[str, Any], data: st.DataObject) -> None:
+def test_any_changed_byte_is_found(record: dict[str, Any], data: st.DataObject) -> None:
     line, _ = hashed_line(record, FIRST_DIGEST)
     with pytest.raises(RecordError):
         parse_hashed_line(data.draw(changed(line)))
@@ -157,6 +159,6 @@ LINE, DIGEST = hashed_line({"a": "x", "n": 1}, FIRST_DIGEST)
         (LINE.replace(DIGEST.encode(), DIGEST.upper().encode()), "does not match its content"),
     ],
 )
-def test_a_line_that_was_changed_is_refused(line: bytes, reason: str) -> None:
+def test_a_changed_line_is_refused(line: bytes, reason: str) -> None:
     with pytest.raises(RecordError, match=reason):
         parse_hashed_line(line)

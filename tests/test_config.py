@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from fresh.config import (
     _help_texts,
-    _similarity,
     from_mapping,
     list_settings,
     nearest_name,
@@ -80,16 +79,16 @@ def test_the_end_of_a_path_names_a_setting(values: dict[str, Any]) -> None:
         (FreshConfig, "network.epochs", "epochs"),
     ],
 )
-def test_a_misspelt_setting_is_recognised(config: type, name: str, meant: str) -> None:
+def test_a_misspelled_setting_is_recognized(config: type, name: str, meant: str) -> None:
     assert problems(config, {name: "1"}) == [f"{name} is not a setting. Did you mean {meant}?"]
 
 
-def test_a_name_like_no_other_gets_all_names() -> None:
+def test_a_name_unlike_all_others_lists_them() -> None:
     [problem] = problems(Outer, {"xyzzy": 1})
     assert problem.endswith("There are: name, kind, least, flag, depth, share.")
 
 
-def test_all_mistakes_come_together() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     values = {"name": "", "inner": {"depth": 0, "share": "much"}, "kin": 2, "flag": "maybe"}
     assert problems(Outer, values) == [
         "share must be a number, got 'much'.",
@@ -115,7 +114,7 @@ def test_all_mistakes_come_together() -> None:
         ("name", "12", "12"),
     ],
 )
-def test_text_becomes_what_the_setting_is(name: str, value: object, expected: object) -> None:
+def test_values_are_converted_to_the_type_of_the_setting(name: str, value: object, expected: object) -> None:
     found = getattr(from_mapping(Outer, {name: value}), name)
     assert found == expected
     assert type(found) is type(expected)
@@ -151,52 +150,41 @@ def test_a_value_that_cannot_be_used_is_refused(config: type, values: dict[str, 
     assert message in problem
 
 
-def test_help_stands_under_the_fields() -> None:
+def test_help_is_the_string_under_a_field() -> None:
     inner = {"depth": "How deep it goes.", "share": "How much of it, over two lines."}
     assert _help_texts(Inner) == inner
     assert _help_texts(Heir) == {**inner, "share": "How much of it is left.", "more": "What is new."}
     assert [setting.help for setting in list_settings(Outer)][:3] == ["What it is called.", "Which kind.", ""]
 
 
-def test_settings_are_looked_up_once() -> None:
-    assert list_settings(Outer) is list_settings(Outer)
-    assert list_settings(Outer, "outer.") != list_settings(Outer)
-
-
 @pytest.mark.parametrize("config", [RunConfig, *METHODS.values()])
-def test_every_setting_explains_itself(config: type) -> None:
+def test_every_setting_has_a_help_text(config: type) -> None:
     assert [setting.path for setting in list_settings(config) if not setting.help.endswith(".")] == []
 
 
-def test_the_last_part_of_a_name_is_enough_everywhere() -> None:
+def test_the_last_part_of_every_path_is_unique() -> None:
     names = [setting.name for config in (FreshConfig, DataConfig) for setting in list_settings(config)]
     assert sorted(names) == sorted(set(names))
 
 
-def test_settings_survive_the_way_to_json_and_back() -> None:
+def test_settings_survive_a_round_trip_through_a_dict() -> None:
     config = from_mapping(FreshConfig, {"epochs": 3, "layers": "all", "minimum": 0.1, "discretizer": "global_top_k"})
     assert from_mapping(FreshConfig, asdict(config)) == config
 
 
-def test_a_settings_file_is_read(tmp_path: Path) -> None:
+def test_settings_files(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
+    with pytest.raises(ConfigError, match=r"run\.toml.*cannot be read \(No such file"):
+        read_toml(path)
     path.write_text("ratio = 0.3\n[train]\nepochs = 2\n", encoding="utf-8")
     assert from_mapping(FreshConfig, read_toml(path)) == FreshConfig(ratio=0.3, train=TrainConfig(epochs=2))
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [(None, r"cannot be read \(No such file"), (b"ratio = ", "TOML file: Invalid"), (b"\xff", "TOML file: 'utf-8'")],
-)
-def test_a_settings_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, reason: str) -> None:
-    path = tmp_path / "run.toml"
-    if content is not None:
+    for content, reason in ((b"ratio = ", "Invalid"), (b"\xff", "'utf-8'")):
         path.write_bytes(content)
-    with pytest.raises(ConfigError, match=rf"run\.toml.*{reason}"):
-        read_toml(path)
+        with pytest.raises(ConfigError, match=rf"run\.toml.*TOML file: {reason}"):
+            read_toml(path)
 
 
-def test_settings_are_written_as_key_and_value() -> None:
+def test_assignments() -> None:
     assert parse_assignments(["epochs = 3", "query=a=b", "text="]) == {"epochs": "3", "query": "a=b", "text": ""}
     with pytest.raises(ConfigError, match=r"'epochs' is not a setting.*key=value"):
         parse_assignments(["epochs"])
@@ -210,7 +198,7 @@ FAR = ("lr", "corpora", "dataset", "documents", "length", "workers", "out", "nam
 
 
 @pytest.mark.parametrize(("name", "meant"), [*NEAR.items(), *((name, None) for name in FAR)])
-def test_a_slip_is_recognised_and_another_word_is_not(name: str, meant: str | None) -> None:
+def test_a_typo_is_recognized_and_another_word_is_not(name: str, meant: str | None) -> None:
     assert nearest_name(name, (*SETTINGS, "learning_rate")) == meant
 
 
@@ -229,10 +217,10 @@ def test_a_slip_is_recognised_and_another_word_is_not(name: str, meant: str | No
         ("anything", (), None),
     ],
 )
-def test_a_part_stands_for_the_whole_if_it_says_enough(name: str, known: tuple[str, ...], meant: str | None) -> None:
+def test_a_part_stands_for_the_whole_name(name: str, known: tuple[str, ...], meant: str | None) -> None:
     assert nearest_name(name, known) == meant
 
 
 @given(st.text(min_size=1))
 def test_a_name_is_most_like_itself(name: str) -> None:
-    assert _similarity(name, name) == 1
+    assert nearest_name(name, ["other", name, "another"]) == name

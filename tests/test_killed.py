@@ -1,4 +1,4 @@
-"""Trainings, explanations and study servers that are killed at random moments; grids: test_experiment_killed.py."""
+"""Training, explaining and study servers killed at random moments; for grids, see experiments/test_run.py."""
 
 import hashlib
 import itertools
@@ -36,14 +36,14 @@ pytestmark = pytest.mark.slow
 COMMAND = """
 import sys
 import fresh.cli.main, fresh.pipeline
-fresh.pipeline.CHECKPOINT_SECONDS = 0.05  # seconds: states are written almost all the time
+fresh.pipeline.CHECKPOINT_SECONDS = 0.05  # checkpoints are written almost all the time
 print("ready", flush=True)
 sys.exit(fresh.cli.main.main())
 """
 
 
 def start(arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
-    """Begin a command in a process of its own, and wait until it has loaded what it needs."""
+    """Start a command in a new process, and wait until its modules are loaded."""
     command = [sys.executable, "-c", COMMAND, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
     assert process.stdout is not None
@@ -52,7 +52,7 @@ def start(arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
 
 
 def finish(arguments: Sequence[str]) -> float:
-    """Let a command end, and say how long it took."""
+    """Run a command to its end, and return how long it took."""
     process, begin = start(arguments), time.monotonic()
     process.communicate()
     assert process.returncode == 0
@@ -60,7 +60,7 @@ def finish(arguments: Sequence[str]) -> float:
 
 
 def kill_within(arguments: Sequence[str], seconds: float, generator: np.random.Generator) -> bool:
-    """Kill a command at a random moment, and say whether that came before its end."""
+    """Kill a command at a random moment; return whether that was before its end."""
     process = start(arguments)
     with suppress(subprocess.TimeoutExpired):
         process.wait(generator.uniform(0, seconds))
@@ -72,13 +72,11 @@ def kill_within(arguments: Sequence[str], seconds: float, generator: np.random.G
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Digest all files of a model, so that those that differ are named and not printed."""
+    """Compute the digests of all files of a model, so that a failure names the files that differ."""
     return {name: hashlib.sha256(content).hexdigest() for name, content in read_files(folder).items()}
 
 
-def test_trainings_killed_at_random_end_as_undisturbed_ones(
-    toy: Splits, encoders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_training_killed_at_random_gives_the_same_model(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
     data = write_toy(tmp_path / "toy", toy, 96, 16)
     settings = small.options(encoders["bert"], epochs=8, patience=8, dropout=0.3, learning_rate=1e-3)
     undisturbed, out = tmp_path / "undisturbed" / "model", tmp_path / "killed" / "model"
@@ -95,7 +93,7 @@ def test_trainings_killed_at_random_end_as_undisturbed_ones(
     assert sorted(path.name for path in out.parent.iterdir()) == ["model", "model-report.html"]
 
 
-def test_explanations_killed_at_random_are_whole_lines(
+def test_explaining_killed_at_random_leaves_whole_lines(
     support: SupportModel, predictor: Predictor, toy: Splits, tmp_path: Path
 ) -> None:
     model, texts, output = tmp_path / "model", tmp_path / "texts.jsonl", tmp_path / "out.jsonl"
@@ -117,8 +115,8 @@ def test_explanations_killed_at_random_are_whole_lines(
     assert output.read_bytes().splitlines(keepends=True) == expected
 
 
-def answer(address: str, code: str, n_answers: int, told: set[tuple[int, str]], answered: threading.Semaphore) -> None:
-    """Sign in and answer texts, until the server is killed; note who had which answer acknowledged."""
+def answer(address: str, code: str, n_answers: int, confirmed: set[tuple[int, str]], done: threading.Semaphore) -> None:
+    """Sign in and answer texts until the server is killed; record each confirmed answer."""
     with (
         suppress(httpx.TransportError),
         httpx.Client(base_url=address, follow_redirects=True, timeout=60) as client,
@@ -129,8 +127,8 @@ def answer(address: str, code: str, n_answers: int, told: set[tuple[int, str]], 
                 person.give()
                 assert person.status == 200
                 number = text.removeprefix("word").partition(".")[0]  # "word7.0 word7.1 ..." is document 7
-                told.add((int(code.partition("-")[0]), f"doc-{number}"))
-                answered.release()
+                confirmed.add((int(code.partition("-")[0]), f"doc-{number}"))
+                done.release()
 
 
 def test_study_servers_killed_at_random_lose_no_answer(tmp_path: Path) -> None:
@@ -138,18 +136,18 @@ def test_study_servers_killed_at_random_lose_no_answer(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"n": 55, "sample": 55, "practice": 0, "checks": 0, "per_item": 1}
     with closing(create_study(place, plan({"full": {"kind": "full_text"}}, **settings))) as store:
         codes = add_annotators(store, 5)
-    told: set[tuple[int, str]] = set()
+    confirmed: set[tuple[int, str]] = set()
 
     def serve(n_answers: int, killed_after: int) -> list[tuple[int, str]]:
-        answered = threading.Semaphore(0)
+        done = threading.Semaphore(0)
         with server_of(place) as (address, server, _):
             people = [
-                threading.Thread(target=answer, args=(address, code, n_answers, told, answered)) for code in codes
+                threading.Thread(target=answer, args=(address, code, n_answers, confirmed, done)) for code in codes
             ]
             for person in people:
                 person.start()
             for _ in range(killed_after):
-                assert answered.acquire(timeout=60)
+                assert done.acquire(timeout=60)
             if killed_after:
                 time.sleep(generator.uniform(0, 0.05))
                 server.send_signal(signal.SIGKILL)
@@ -157,7 +155,7 @@ def test_study_servers_killed_at_random_lose_no_answer(tmp_path: Path) -> None:
                 person.join()
         with closing(open_study(place)) as store:
             saved = [(one["annotator"], one["document"]) for one in read_answers(store)]
-        assert told <= set(saved)
+        assert confirmed <= set(saved)
         assert len({document for _, document in saved}) == len(saved)
         return saved
 

@@ -1,6 +1,6 @@
 """Models and certificates that version 0.1.0 wrote on 2026-11-18 (commit 0923d3f) load, and give the same answers.
 
-The archive holds a model of each kind with a tiny encoder, what `fresh explain --scores` said of six texts, and
+The archive holds a model of each kind with a tiny encoder, the output of `fresh explain --scores` for six texts, and
 certificates of two models.
 """
 
@@ -50,7 +50,7 @@ def test_an_older_model_gives_the_same_answers(name: str, place: Path, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["saliency", "query"])
-def test_older_certificates_hold(name: str, place: Path) -> None:
+def test_older_certificates_are_valid(name: str, place: Path) -> None:
     certificates, model = place / "certificates" / f"{name}.jsonl", place / "models" / name
     assert verify(certificates, model, device="cpu").holds
     assert main(["verify", str(certificates), str(model), "--device", "cpu"]) == 0

@@ -30,7 +30,7 @@ TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "it
 
 
 def assert_equal(some: Sequence[Explanation], others: Sequence[Explanation]) -> None:
-    """The same to the last bit."""
+    """Equal to the last bit."""
     for one, other in zip(some, others, strict=True):
         assert (one.prediction, one.mask) == (other.prediction, other.mask)
         assert (one.saliency is None) == (other.saliency is None)
@@ -40,11 +40,11 @@ def assert_equal(some: Sequence[Explanation], others: Sequence[Explanation]) -> 
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    """All that a folder holds, hidden files too."""
+    """Read all files of a folder, hidden ones too."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-# Saved and loaded
+# Saving and loading
 
 
 def test_a_loaded_model_is_the_same_to_the_bit(rationalizer: Rationalizer, model_folder: Path, tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ def test_every_extractor_survives(name: str, support: SupportModel, predictor: P
         assert loaded.extractor == extractor
 
 
-def test_a_scorer_of_ones_own_is_given_again(support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
+def test_a_custom_scorer_must_be_passed_again(support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
     model = Rationalizer(SaliencyExtractor(LongWords(support), TopK(0.3), support), predictor)
-    model.save_pretrained(tmp_path / "own")
-    loaded = Rationalizer.from_pretrained(tmp_path / "own", scorer=LongWords)
+    model.save_pretrained(tmp_path / "custom")
+    loaded = Rationalizer.from_pretrained(tmp_path / "custom", scorer=LongWords)
     assert_equal(model.explain(TEXTS), loaded.explain(TEXTS))
-    with pytest.raises(ModelError, match=r"own was trained with a custom scorer, .*\.LongWords, .*scorer=\.\.\."):
-        Rationalizer.from_pretrained(tmp_path / "own")
+    with pytest.raises(ModelError, match=r"trained with a custom scorer, .*\.LongWords, .*scorer=\.\.\."):
+        Rationalizer.from_pretrained(tmp_path / "custom")
 
 
 def test_an_unknown_extractor_is_not_saved(predictor: Predictor, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_an_unknown_extractor_is_not_saved(predictor: Predictor, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
-def test_only_text_and_safetensors_are_written_and_no_path_of_this_machine(
+def test_only_text_and_safetensors_are_written_without_local_paths(
     model_folder: Path, encoders: dict[str, Path]
 ) -> None:
     files = [path for path in model_folder.rglob("*") if path.is_file()]
@@ -139,35 +139,34 @@ def test_a_model_loads_offline_from_elsewhere(rationalizer: Rationalizer, model_
 # On the hub
 
 
-class Recorder:
-    """Stands in for the hub: keeps a copy of what is uploaded."""
+class FakeHub:
+    """Keeps a copy of what is uploaded."""
 
     place: Path
-    asked: dict[str, Any]
+    options: dict[str, Any]
 
     def __init__(self, token: str | None = None) -> None:
         self.token = token
 
-    def create_repo(self, repo_id: str, **asked: Any) -> Any:
-        Recorder.asked = asked
+    def create_repo(self, repo_id: str, **options: Any) -> Any:
+        FakeHub.options = options
         return type("Repository", (), {"repo_id": repo_id})
 
-    def upload_folder(self, repo_id: str, folder_path: Path, **_asked: Any) -> str:
+    def upload_folder(self, repo_id: str, folder_path: Path, **_options: Any) -> str:
         shutil.copytree(folder_path, self.place / repo_id)
         return f"https://hub/{repo_id}"
 
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where models are uploaded to."""
-    monkeypatch.setattr(huggingface_hub.hub_mixin, "HfApi", Recorder)
-    monkeypatch.setattr(Recorder, "place", tmp_path / "hub", raising=False)
+    monkeypatch.setattr(huggingface_hub.hub_mixin, "HfApi", FakeHub)
+    monkeypatch.setattr(FakeHub, "place", tmp_path / "hub", raising=False)
     return tmp_path / "hub"
 
 
-def test_what_is_pushed_can_be_loaded(rationalizer: Rationalizer, hub: Path) -> None:
+def test_a_pushed_model_can_be_loaded(rationalizer: Rationalizer, hub: Path) -> None:
     assert rationalizer.push_to_hub("you/my-model", private=True) == "https://hub/you/my-model"
-    assert Recorder.asked["private"] is True
+    assert FakeHub.options["private"] is True
     assert_equal(rationalizer.explain(TEXTS), Rationalizer.from_pretrained(hub / "you/my-model").explain(TEXTS))
     card = (hub / "you/my-model/README.md").read_text(encoding="utf-8")
     assert 'Rationalizer.from_pretrained("you/my-model")' in card
@@ -184,35 +183,28 @@ def test_fingerprints_are_not_pushed(rationalizer: Rationalizer, hub: Path, tmp_
     assert Rationalizer.from_pretrained(hub / "you/my-model").fingerprints is None
 
 
-def test_a_model_is_fetched_from_the_hub(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
-
-    def fetch(name: str, **options: Any) -> str:
-        asked.update(options, name=name)
-        return str(model_folder)
-
-    monkeypatch.setattr(fresh.rationalizer, "snapshot_download", fetch)
-    assert Rationalizer.from_pretrained("you/my-model", revision="v1").labels == ("neg", "pos")
-    assert asked == {"name": "you/my-model", "revision": "v1"}
-
-
 # Finding a model
 
 
+class Requests(list[tuple[str, dict[str, Any]]]):
+    """Stands in for the hub's download function, and records its arguments."""
+
+    def __call__(self, name: str, **options: Any) -> str:
+        self.append((name, options))
+        return name.replace("/", "-")
+
+
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place with some models, and no hub."""
-
-    def ask(*given: Any, **hub: Any) -> str:
-        raise AssertionError(f"the hub was asked for {given}")
-
-    monkeypatch.setattr(fresh.rationalizer, "snapshot_download", ask)
+def requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Requests:
+    """Requests to the hub, from a folder with some models."""
+    found = Requests()
+    monkeypatch.setattr(fresh.rationalizer, "snapshot_download", found)
     monkeypatch.chdir(tmp_path)
     for name in ("models/film-model", "models/film-model-2", "models/zebra"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "config.json").write_text(json.dumps({"library": "fresh"}), encoding="utf-8")
     (tmp_path / "models/film-notes").mkdir()
-    return tmp_path
+    return found
 
 
 @pytest.mark.parametrize(
@@ -221,22 +213,24 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("models/film-modle", "Similar names: film-model, film-model-2. Give"),
         ("./models/qqqq", "Similar names: film-model, film-model-2, zebra. Give"),
         ("{here}/models/film-modle", "Similar names: film-model, film-model-2. Give"),
-        ("./other/deep/model", "Of its path, only {here} exists"),
+        ("./other/deep/model", "There is no saved model in {here}/other/deep"),
         ("my-model", "There is no saved model in {here}"),
         *((name, "") for name in ("./none", "../none", "~/none", "/none", "a/b/c", "a b/c", ".you/none")),
     ],
 )
-def test_only_owner_and_name_are_asked_of_the_hub(name: str, hint: str, here: Path) -> None:
-    name, hint = name.format(here=here), hint.format(here=here)
+def test_a_missing_folder_is_not_looked_for_on_the_hub(
+    name: str, hint: str, requests: Requests, tmp_path: Path
+) -> None:
+    name, hint = name.format(here=tmp_path), hint.format(here=tmp_path)
     with pytest.raises(ModelError, match=rf"^There is no folder {re.escape(name)}\. .*{re.escape(hint)}"):
         find_model(name, {})
+    assert requests == []
 
 
-def test_a_name_is_asked_of_the_hub(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        fresh.rationalizer, "snapshot_download", lambda name, **_hub: str(here / name.replace("/", "-"))
-    )
-    assert find_model("you/my-model.v2", {}) == here / "you-my-model.v2"
+def test_owner_and_name_are_looked_for_on_the_hub(requests: Requests, model_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(model_folder, tmp_path / "you-my-model.v2")
+    assert Rationalizer.from_pretrained("you/my-model.v2", revision="v1").labels == ("neg", "pos")
+    assert requests == [("you/my-model.v2", {"revision": "v1"})]
 
 
 def test_a_name_is_not_found_offline() -> None:
@@ -276,45 +270,36 @@ def test_an_empty_folder_may_become_a_model(rationalizer: Rationalizer, tmp_path
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+@pytest.mark.parametrize("step", ["write", "move"])
 def test_a_failure_while_writing_leaves_the_old_model(
-    rationalizer: Rationalizer, model_folder: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    step: str,
+    error: BaseException,
+    rationalizer: Rationalizer,
+    model_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(*_arguments: object, **_settings: object) -> None:
+    move = Path.rename
+
+    def fail(*_arguments: object) -> None:
         raise error
 
+    def fail_for_new(self: Path, target: Path) -> Path:
+        return fail() if self.name == "new" else move(self, target)  # type: ignore[return-value, func-returns-value]
+
     before = snapshot(model_folder.parent)
-    monkeypatch.setattr(fresh.rationalizer, "card_text", fail)
+    if step == "write":
+        monkeypatch.setattr(fresh.rationalizer, "card_text", fail)
+    else:
+        monkeypatch.setattr(Path, "rename", fail_for_new)
     with pytest.raises(type(error)):
         rationalizer.save_pretrained(model_folder, overwrite=True)
     assert snapshot(model_folder.parent) == before
 
 
-def test_a_failure_of_the_last_move_brings_the_old_model_back(
-    rationalizer: Rationalizer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    move = Path.rename
-
-    def fail_for_new(self: Path, target: Path) -> Path:
-        if self.name == "new":
-            raise OSError("no more links")
-        return move(self, target)
-
-    before = snapshot(model_folder.parent)
-    monkeypatch.setattr(Path, "rename", fail_for_new)
-    with pytest.raises(OSError, match="no more links"):
-        rationalizer.save_pretrained(model_folder, overwrite=True)
-    assert snapshot(model_folder.parent) == before
-
-
-def test_a_misspelt_option_of_saving_is_refused(rationalizer: Rationalizer, tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="overwrit"):
-        rationalizer.save_pretrained(tmp_path / "model", overwrit=True)  # type: ignore[call-arg]
-
-
 # The card
 
 
-def test_the_card_says_what_a_reader_must_know(rationalizer: Rationalizer, tmp_path: Path) -> None:
+def test_the_card_describes_the_model(rationalizer: Rationalizer, tmp_path: Path) -> None:
     report = Report(32, (Row("FRESH (occlusion)", 0.91, 0.92, 0.213),))
     settings = {"ratio": 0.2, "train": {"epochs": 8}}
     Rationalizer(rationalizer.extractor, rationalizer.predictor, settings, True, report).save_pretrained(
@@ -322,7 +307,7 @@ def test_the_card_says_what_a_reader_must_know(rationalizer: Rationalizer, tmp_p
     )
     card = ModelCard.load(tmp_path / "reviews" / "README.md")
     assert card.data.library_name == "fresh"
-    assert card.data.license is None  # that of a model is for those to say whose texts it learnt from
+    assert card.data.license is None  # which license applies depends on the training data
     assert card.data.pipeline_tag == "text-classification"
     assert {"rationales", "faithful-explanations"} <= set(card.data.tags)
     for line in (
@@ -334,17 +319,17 @@ def test_the_card_says_what_a_reader_must_know(rationalizer: Rationalizer, tmp_p
         "- `train.epochs`: 8",
     ):
         assert line in card.text.splitlines()
-    said = "Given the words shown and the query, nothing else can change the answer. Other words can change which words"
-    assert said in " ".join(card.text.split())
+    promise = "Given the words shown and the query, nothing else can change the answer. Other words can change which"
+    assert promise in " ".join(card.text.split())
 
 
-def test_a_card_without_figures_says_so(model_folder: Path) -> None:
+def test_a_card_without_a_report_says_so(model_folder: Path) -> None:
     text = " ".join((model_folder / "README.md").read_text(encoding="utf-8").split())
     assert "Nothing was measured when the model was saved." in text
     assert "Given the words shown, nothing else can change the answer." in text
 
 
-def test_what_was_measured_survives(rationalizer: Rationalizer, tmp_path: Path) -> None:
+def test_the_report_is_saved_and_in_the_card(rationalizer: Rationalizer, tmp_path: Path) -> None:
     report = Report(32, (Row("Lei et al.", 0.91, 0.92, 0.213),), 0.25, ("The gate has collapsed.",))
     replace(rationalizer, settings={}, report=report).save_pretrained(tmp_path / "model")
     assert Rationalizer.from_pretrained(tmp_path / "model").report == report

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fresh
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.checks import GUARANTEE, audit
@@ -39,7 +38,7 @@ def splits(toy: Splits) -> Splits:
 
 @pytest.fixture(scope="module")
 def full(splits: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Rationalizer:
-    """A model that was trained with all that training does, and saved."""
+    """A model trained with everything that training does, and saved."""
     place = tmp_path_factory.mktemp("full") / "model"
     settings = small.run_settings(encoders["bert"], epochs=6, ratio=0.3)
     model = train(splits, out=place, progress=SILENT, **settings)
@@ -75,30 +74,30 @@ def test_all_kinds_of_data_give_the_same_model(splits: Splits, quick_settings: d
     assert all(digests == found["splits"] for digests in found.values())
 
 
-def test_what_is_not_given_is_cut_off(splits: Splits, quick_settings: dict[str, Any]) -> None:
+def test_missing_splits_are_taken_from_train(splits: Splits, quick_settings: dict[str, Any]) -> None:
     pairs = [(example.document.text, example.label) for example in splits.train]
     model = train(pairs, dev_share=0.2, test_share=0.25, **quick_settings)
     assert small.reported(model.report).n_documents == 12
 
 
-def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
+def test_the_report_equals_one_computed_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
     config = resolve_settings(splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)).method
     documents = [example.document for example in splits.test]
     gold = [example.label for example in splits.test]
     explained = full.explain(documents)
     masks = [item.mask for item in explained]
-    learnt = [full.extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)]
-    beside = train_baselines(splits, full, (learnt[0], learnt[1]), None, config, RunContext())
-    assert isinstance(beside.random, Predictor)
-    assert isinstance(beside.complement, Predictor)
-    drawn, dropped = random_masks(documents, masks, contiguous=False), [~mask for mask in masks]
+    learned = [full.extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)]
+    baselines = train_baselines(splits, full, (learned[0], learned[1]), None, config, RunContext())
+    assert isinstance(baselines.random, Predictor)
+    assert isinstance(baselines.complement, Predictor)
+    random, dropped = random_masks(documents, masks, contiguous=False), [~mask for mask in masks]
     support: SupportModel = full.extractor.support  # type: ignore[attr-defined]
     kept = float(np.concatenate([mask.kept for mask in masks]).mean())
     answers = {
         "full text (support model)": (support.predict(documents), 1.0),
         "FRESH (attention_gradient)": ([item.prediction for item in explained], kept),
-        "random words": (beside.random.predict(list(map(Document.cut, documents, drawn))), kept),
-        "complement": (beside.complement.predict(list(map(Document.cut, documents, dropped))), 1 - kept),
+        "random words": (baselines.random.predict(list(map(Document.cut, documents, random))), kept),
+        "complement": (baselines.complement.predict(list(map(Document.cut, documents, dropped))), 1 - kept),
     }
     report = small.reported(full.report)
     assert report.n_documents == len(documents) == 16
@@ -121,7 +120,7 @@ def test_without_baseline_the_same_predictor_reads_the_rest(splits: Splits, quic
     assert report.rows[1].kept == report.rows[2].kept
 
 
-def test_a_finished_model_is_audited_and_the_verdicts_stand_in_report_and_page(
+def test_verdicts_of_the_audit_are_in_the_report_and_on_the_page(
     splits: Splits, quick_settings: dict[str, Any], tmp_path: Path
 ) -> None:
     model = train(splits, out=tmp_path / "model", **{**quick_settings, "audit": True})
@@ -148,7 +147,7 @@ def test_settings_are_flat_or_dotted() -> None:
     assert flat.method.train.epochs == 3
 
 
-def test_all_wrong_settings_are_told_at_once(splits: Splits) -> None:
+def test_all_wrong_settings_are_reported_at_once(splits: Splits) -> None:
     wrong: dict[str, Any] = {"ration": 0.1, "train.epoch": 3, "seed": "x", "dropout": 2, "scorer": "atention"}
     with pytest.raises(ConfigError) as caught:
         train(splits, progress=SILENT, **wrong)
@@ -161,24 +160,20 @@ def test_all_wrong_settings_are_told_at_once(splits: Splits) -> None:
     ]
 
 
-def test_what_is_given_goes_before_the_file_and_that_before_the_corpus(tmp_path: Path) -> None:
+def test_arguments_override_the_file_and_the_file_overrides_the_corpus(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text('scorer = "gradient"\nratio = 0.4\n[train]\nepochs = 12\nseed = 3\n', encoding="utf-8")
     method = fresh_config("sst", tmp_path, file, {"train.epochs": "2"})
     assert (method.scorer, method.ratio) == ("gradient", 0.4)
     assert (method.train.epochs, method.train.seed) == (2, 3)
     assert fresh_config("sst", tmp_path, file, {"ratio": 0.5}).ratio == 0.5
-
-
-def test_a_wrong_settings_file_is_told_like_wrong_options(tmp_path: Path) -> None:
-    file = tmp_path / "run.toml"
     file.write_text("ration = 0.4\n[train]\nepoch = 12\n", encoding="utf-8")
     expected = "ration is not a setting. Did you mean ratio?\ntrain.epoch is not a setting. Did you mean train.epochs?"
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         resolve_settings("x.csv", None, file, {})
 
 
-def test_other_rationales_make_another_run(splits: Splits) -> None:
+def test_human_rationales_identify_a_run(splits: Splits) -> None:
     run = resolve_settings(splits, None, None, {})
     unmarked = tuple(Example(example.document, example.label) for example in splits.train)
     one, other = (run_identity(run, given, None) for given in (splits, Splits(unmarked, splits.dev, splits.test)))
@@ -198,74 +193,60 @@ def corpora(splits: Splits, tmp_path: Path) -> Path:
     return tmp_path / "corpora"
 
 
-def make_nothing(_support: SupportModel) -> Any:
-    """Stand for a scorer of one's own."""
-
-
+BELOW = "Rationales have 89% of the full text's macro-F1. If that is too little, "
 MORE_WORDS = "keep more words (`ratio`)."
 CAREFUL = "use a better scorer (scorer=integrated_gradients, which takes longer), or " + MORE_WORDS
 
 
 @pytest.mark.parametrize(
-    ("scores", "settings", "told"),
+    ("own", "settings", "advice"),
     [
-        ((0.9, 0.8), {}, CAREFUL),
-        ((0.9, 0.8), {"scorer": "integrated_gradients"}, MORE_WORDS),
-        ((0.9, 0.8), {"distil": True}, MORE_WORDS),
-        ((0.9, 0.87), {}, None),
-        ((0.9, 0.8), {"scorer": "random"}, None),
+        (0.8, {}, CAREFUL),
+        (0.8, {"scorer": "integrated_gradients"}, MORE_WORDS),
+        (0.8, {"distil": True}, MORE_WORDS),
+        (0.87, {}, None),
+        (0.8, {"scorer": "random"}, None),
     ],
 )
-def test_where_rationales_have_much_less_than_the_full_text_a_way_out_is_told(
-    scores: tuple[float, float], settings: dict[str, Any], told: str | None
+def test_rationales_far_below_the_full_text_come_with_advice(
+    own: float, settings: dict[str, Any], advice: str | None
 ) -> None:
-    method = from_mapping(FreshConfig, settings)
-    full, own = (Row(name, score, score, 1.0) for name, score in zip(("full text", "FRESH"), scores, strict=True))
-    begin = "Rationales have 89% of the full text's macro-F1. If that is too little, "
-    expected = [] if told is None else [begin + told]
-    assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), method, None)) == expected
-    if told:
-        close = replace(own, own=True, macro_f1_between=(0.7, 0.9))
-        assert list(_advice(Report(MIN_DOCUMENTS, (full, close)), method, None)) == []  # it may be chance
-        assert list(_advice(Report(MIN_DOCUMENTS, (replace(own, own=True),)), method, None)) == []
-        assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), method, make_nothing)) == [
-            begin + MORE_WORDS
-        ]
-    assert list(_advice(Report(MIN_DOCUMENTS - 1, (full, replace(own, own=True))), method, None)) == []
-    assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
+    expected = [] if advice is None else [f"{BELOW}{advice}"]
+    assert advise(Row("FRESH", own, own, 1.0, own=True), from_mapping(FreshConfig, settings)) == expected
 
 
-def test_a_corpus_brings_its_ratio(corpora: Path, quick_settings: dict[str, Any]) -> None:
+def test_advice_needs_evidence() -> None:
+    method, own = from_mapping(FreshConfig, {}), Row("FRESH", 0.8, 0.8, 1.0, own=True)
+    assert advise(own, method, scorer=FirstWords) == [f"{BELOW}{MORE_WORDS}"]
+    assert advise(own, from_mapping(LeiConfig, {})) == []
+    assert advise(own, method, n_documents=MIN_DOCUMENTS - 1) == []
+    assert advise(replace(own, macro_f1_between=(0.7, 0.9)), method) == []  # chance may explain the difference
+    assert list(_advice(Report(MIN_DOCUMENTS, (own,)), method, None)) == []
+
+
+def advise(own: Row, method: Any, n_documents: int = MIN_DOCUMENTS, scorer: Any = None) -> list[str]:
+    return list(_advice(Report(n_documents, (Row("full text", 0.9, 0.9, 1.0), own)), method, scorer))
+
+
+def test_a_corpus_sets_the_ratio(corpora: Path, quick_settings: dict[str, Any]) -> None:
     model = train("sst", data_dir=corpora, **quick_settings)
     assert model.labels == ("0", "1")
     assert model.settings["ratio"] == 0.2
     assert fresh_config("movies", corpora, None, {}).ratio == 0.3
 
 
-def test_ones_own_ratio_goes_before_that_of_a_corpus(corpora: Path, quick_settings: dict[str, Any]) -> None:
-    assert train("sst", data_dir=corpora, ratio=0.5, **quick_settings).settings["ratio"] == 0.5
-
-
-def test_a_corpus_needs_its_folder() -> None:
-    expected = "sst is the name of a corpus. Give the folder of its files: data_dir=FOLDER."
-    for data in ("sst", ["sst"]):
-        with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
-            train(data, progress=SILENT)
-
-
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("data", "data_dir", "message"),
     [
-        ("sts", "sts is not a corpus. Did you mean sst?"),
-        (
-            ["sst", "movies"],
-            "With data_dir, data must be the name of one corpus: sst, agnews, evinf, movies, multirc.",
-        ),
+        ("sst", None, "sst is the name of a corpus. Give the folder of its files: data_dir=FOLDER."),
+        (["sst"], None, "sst is the name of a corpus. Give the folder of its files: data_dir=FOLDER."),
+        ("sts", ".", "sts is not a corpus. Did you mean sst?"),
+        (["sst", "movies"], ".", "With data_dir, data must be the name of one corpus: sst, agnews, evinf, "),
     ],
 )
-def test_a_data_folder_wants_one_corpus(data: Any, message: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
-        train(data, data_dir=tmp_path, progress=SILENT)
+def test_a_corpus_and_its_folder_go_together(data: Any, data_dir: str | None, message: str) -> None:
+    with pytest.raises(DataError, match=f"^{re.escape(message)}"):
+        train(data, data_dir=data_dir, progress=SILENT)
 
 
 def test_a_single_row_is_too_few() -> None:
@@ -274,7 +255,7 @@ def test_a_single_row_is_too_few() -> None:
 
 
 class FirstWords:
-    """A scorer of somebody's own."""
+    """A scorer that a user might write."""
 
     def __init__(self, support: SupportModel) -> None:
         self.support = support
@@ -283,11 +264,11 @@ class FirstWords:
         return [Saliency(-np.arange(len(item.words)), "", item.id) for item in documents]  # type: ignore[arg-type]
 
 
-def test_a_scorer_of_ones_own_is_used_and_named(splits: Splits, quick_settings: dict[str, Any], tmp_path: Path) -> None:
-    model = train(splits, scorer=FirstWords, out=tmp_path / "own", **quick_settings)
+def test_a_custom_scorer_is_used_and_named(splits: Splits, quick_settings: dict[str, Any], tmp_path: Path) -> None:
+    model = train(splits, scorer=FirstWords, out=tmp_path / "custom", **quick_settings)
     assert model.explain("one two three four five six").rationale.words == ("one", "two")
     assert model.settings["scorer"] == "FirstWords"
-    assert "- `scorer`: FirstWords\n" in (tmp_path / "own/README.md").read_text(encoding="utf-8")
+    assert "- `scorer`: FirstWords\n" in (tmp_path / "custom/README.md").read_text(encoding="utf-8")
     assert small.reported(model.report).rows[1].name == "FRESH (custom)"
 
 
@@ -299,11 +280,7 @@ def test_a_finished_scorer_is_refused(support: SupportModel, splits: Splits) -> 
         train(splits, scorer=FirstWords(support), progress=SILENT)  # type: ignore[arg-type]
 
 
-def test_a_model_in_the_way_is_noticed_before_any_work(splits: Splits, full: Rationalizer, tmp_path: Path) -> None:
+def test_an_existing_model_is_reported_before_any_work(splits: Splits, full: Rationalizer, tmp_path: Path) -> None:
     full.save_pretrained(tmp_path / "model")
     with pytest.raises(OutputError, match=r"already holds a model.*overwrite=True"):
         train(tmp_path / "does-not-exist.csv", out=tmp_path / "model", progress=SILENT)
-
-
-def test_the_package_offers_it() -> None:
-    assert fresh.train is train

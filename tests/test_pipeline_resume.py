@@ -19,11 +19,13 @@ from small import Saying
 from training_hooks import interrupt_training, list_epochs
 
 EPOCHS = 3
+Interrupt = Callable[[int, int], Path]
+"""Interrupts training after some epochs, and some steps of the next one; returns the folder of the model."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def every_epoch_is_better() -> Iterator[None]:
-    """Have the last epoch win, so that a model is the outcome of all of them."""
+    """Make the last epoch the best, so that a model depends on all of them."""
     scores = itertools.count(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fresh.training.fit, "_make_validate", lambda *_given: lambda: float(next(scores)))
@@ -41,20 +43,16 @@ def settings(encoders: dict[str, Path]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def unbroken(splits: Splits, settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def uninterrupted(splits: Splits, settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that was trained in one go."""
-    place = tmp_path_factory.mktemp("unbroken") / "model"
+    place = tmp_path_factory.mktemp("uninterrupted") / "model"
     train(splits, out=place, **settings)
     return place
 
 
 @pytest.fixture
-def broken_off(
-    splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[int, int], Path]:
-    """Break training off in the middle of an epoch."""
-
-    def broken(n_epochs: int, n_steps: int) -> Path:
+def interrupted(splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interrupt:
+    def interrupt(n_epochs: int, n_steps: int) -> Path:
         with monkeypatch.context() as patch:
             interrupt_training(patch, n_epochs, n_steps + 1)
             patch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
@@ -62,11 +60,11 @@ def broken_off(
                 train(splits, out=tmp_path / "model", **settings)
         return tmp_path / "model"
 
-    return broken
+    return interrupt
 
 
 def state(folder: Path) -> tuple[bytes, bytes]:
-    """All that tells two saved models apart: the manifest has every file's digest."""
+    """Everything that distinguishes two saved models: the manifest holds the digest of every file."""
     return (folder / "config.json").read_bytes(), (folder / "README.md").read_bytes()
 
 
@@ -74,18 +72,14 @@ NETWORKS = ("support model", "predictor", "random words", "complement")
 
 
 @pytest.mark.parametrize("network", range(4), ids=NETWORKS)
-def test_a_training_that_goes_on_ends_the_same_to_the_bit(
-    network: int,
-    unbroken: Path,
-    splits: Splits,
-    settings: dict[str, Any],
-    broken_off: Callable[[int, int], Path],
+def test_a_resumed_training_gives_the_same_model_to_the_bit(
+    network: int, uninterrupted: Path, splits: Splits, settings: dict[str, Any], interrupted: Interrupt
 ) -> None:
-    folder = broken_off(network * EPOCHS + 1, 2)
+    folder = interrupted(network * EPOCHS + 1, 2)
     assert not folder.exists()
     said = Saying()
     train(splits, out=folder, **{**settings, "progress": said})
-    assert state(folder) == state(unbroken)
+    assert state(folder) == state(uninterrupted)
     [line] = [line for line in said.lines if line.startswith("Resuming")]
     epochs = [*([EPOCHS] * network), 1]
     kept = "; ".join(
@@ -95,25 +89,21 @@ def test_a_training_that_goes_on_ends_the_same_to_the_bit(
     assert sorted(path.name for path in folder.parent.iterdir()) == ["model", "model-report.html"]
 
 
-def test_a_training_broken_off_at_once_keeps_nothing(broken_off: Callable[[int, int], Path]) -> None:
-    assert describe_unfinished(broken_off(0, 2)) == ""
+def test_a_training_interrupted_at_once_keeps_nothing(interrupted: Interrupt) -> None:
+    assert describe_unfinished(interrupted(0, 2)) == ""
 
 
 @pytest.mark.parametrize("damage", [None, "{"])
-def test_what_is_kept_without_its_note_is_told_but_offered_to_nobody(
-    damage: str | None, broken_off: Callable[[int, int], Path]
-) -> None:
-    folder = broken_off(1, 1)
+def test_checkpoints_that_cannot_be_resumed_are_only_described(damage: str | None, interrupted: Interrupt) -> None:
+    folder = interrupted(1, 1)
     note = partial_folder(folder) / _RUN_FILE
     note.unlink() if damage is None else note.write_text(damage, encoding="utf-8")
     shown = describe_unfinished(folder)
     assert re.fullmatch(r"Checkpoints: support model: 1 epochs, best dev macro-F1 [0-9.]+\.", shown)
 
 
-def test_another_run_must_not_go_on(
-    splits: Splits, settings: dict[str, Any], broken_off: Callable[[int, int], Path]
-) -> None:
-    folder = broken_off(1, 1)
+def test_another_run_is_not_resumed(splits: Splits, settings: dict[str, Any], interrupted: Interrupt) -> None:
+    folder = interrupted(1, 1)
     expected = (
         f"{folder}.partial holds an interrupted training that differs in: ratio, train.seed. "
         "Finish that one first, choose another folder, or discard it: overwrite=True."
@@ -125,29 +115,22 @@ def test_another_run_must_not_go_on(
         train(other, out=folder, **settings)
 
 
-def test_overwriting_discards_what_another_run_left(
-    splits: Splits, settings: dict[str, Any], broken_off: Callable[[int, int], Path], unbroken: Path, tmp_path: Path
+def test_overwriting_discards_another_run(
+    splits: Splits, settings: dict[str, Any], interrupted: Interrupt, uninterrupted: Path, tmp_path: Path
 ) -> None:
-    folder = broken_off(1, 1)
+    folder = interrupted(1, 1)
     train(splits, out=folder, overwrite=True, **{**settings, "ratio": 0.5, "baseline": False})
-    undisturbed = tmp_path / "fresh" / folder.name  # the card, whose digest is in config.json, tells the name
+    undisturbed = tmp_path / "fresh" / folder.name  # the card, whose digest is in config.json, names it
     train(splits, out=undisturbed, **{**settings, "ratio": 0.5, "baseline": False})
     assert state(folder)[0] == state(undisturbed)[0]
-    assert state(folder)[0] != state(unbroken)[0]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "fresh",
-        "model",
-        "model-report.html",
-    ]
+    assert state(folder)[0] != state(uninterrupted)[0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "model", "model-report.html"]
 
 
-def test_fewer_epochs_make_do_with_what_is_done(
-    splits: Splits,
-    settings: dict[str, Any],
-    broken_off: Callable[[int, int], Path],
-    monkeypatch: pytest.MonkeyPatch,
+def test_fewer_epochs_finish_with_those_that_are_done(
+    splits: Splits, settings: dict[str, Any], interrupted: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = broken_off(EPOCHS + 2, 1)
+    folder = interrupted(EPOCHS + 2, 1)
     epochs = list_epochs(monkeypatch)
     model = train(splits, out=folder, **{**settings, "epochs": 2, "baseline": False})
     assert epochs == []
@@ -155,7 +138,7 @@ def test_fewer_epochs_make_do_with_what_is_done(
     assert np.isfinite(small.reported(model.report).rows[1].macro_f1)
 
 
-def test_a_folder_of_somebody_elses_is_not_discarded(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_folder_of_other_files_is_not_discarded(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     notes = tmp_path / "model.partial" / "notes.txt"
     notes.parent.mkdir()
     notes.write_text("mine", encoding="utf-8")
@@ -165,10 +148,10 @@ def test_a_folder_of_somebody_elses_is_not_discarded(splits: Splits, settings: d
 
 
 @pytest.mark.parametrize("name", ["support_model.safetensors", "run.json"])
-def test_what_is_kept_and_damaged_can_be_discarded(
-    name: str, broken_off: Callable[[int, int], Path], splits: Splits, settings: dict[str, Any], unbroken: Path
+def test_damaged_checkpoints_can_be_discarded(
+    name: str, interrupted: Interrupt, splits: Splits, settings: dict[str, Any], uninterrupted: Path
 ) -> None:
-    folder = broken_off(1, 2)
+    folder = interrupted(1, 2)
     partial = folder.with_name(f"{folder.name}.partial")
     (partial / name).write_bytes((partial / name).read_bytes()[:20])
     with pytest.raises(ConfigError) as caught:
@@ -178,4 +161,4 @@ def test_what_is_kept_and_damaged_can_be_discarded(
         "Choose another folder, or discard it: overwrite=True."
     )
     train(splits, out=folder, overwrite=True, **settings)
-    assert state(folder) == state(unbroken)
+    assert state(folder) == state(uninterrupted)

@@ -1,6 +1,7 @@
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import FrozenInstanceError
+from operator import length_hint
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ TEXT = "The film, was good and it plays in the sea."
 
 
 @pytest.fixture(scope="module")
-def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
-    return small.rationalizer(support, predictor, TopK(0.2))
+def model(rationalizer: Rationalizer) -> Rationalizer:
+    return rationalizer
 
 
 @pytest.fixture(scope="module")
-def with_target(pair_support: SupportModel, toy_pairs: Splits, quick: ClassifierConfig) -> Rationalizer:
+def query_model(pair_support: SupportModel, toy_pairs: Splits, quick: ClassifierConfig) -> Rationalizer:
     pairs = [(e.document.cut(Mask.full(len(e.document.words))), e.label) for e in toy_pairs.dev]
     predictor = Predictor.train(pairs, pairs, quick)
     pair = small.rationalizer(pair_support, predictor, TopK(0.2))
@@ -41,34 +42,29 @@ def with_target(pair_support: SupportModel, toy_pairs: Splits, quick: Classifier
 
 @pytest.fixture(scope="module")
 def documents(toy: Splits) -> list[Document]:
-    """Documents of many lengths, raw ones and one that was seen in no training among them."""
+    """Documents of many lengths, some unlike all training documents."""
     strange = Document.from_text("Étonnant 😀 naïve-ish: it's GOOD, [SEP] 3.5/5!", id="strange")
     long = Document.from_words(["the", "film"] * 60 + ["awful"], id="long")
     return [*(example.document for example in toy.test), strange, long]
 
 
-def test_one_text_gives_one_explanation(model: Rationalizer) -> None:
-    explanation = model.explain(TEXT)
-    assert isinstance(explanation, Explanation)
-    assert explanation.document == Document.from_text(TEXT)
-
-
-def test_a_document_gives_the_same_as_its_text(model: Rationalizer) -> None:
+def test_a_text_gives_the_explanation_of_its_document(model: Rationalizer) -> None:
     from_text, from_document = model.explain(TEXT), model.explain(Document.from_text(TEXT))
-    assert from_text.prediction == from_document.prediction
-    assert from_text.mask == from_document.mask
+    assert isinstance(from_text, Explanation)
+    assert from_text.document == from_document.document == Document.from_text(TEXT)
+    assert (from_text.mask, from_text.prediction) == (from_document.mask, from_document.prediction)
 
 
-def test_an_explanation_holds_the_very_rationale_that_was_read(
+def test_an_explanation_holds_the_rationale_object_that_was_read(
     model: Rationalizer, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, predict = list[Rationale](), Predictor.predict
 
-    def listening(self: Predictor, rationales: Sequence[Rationale], *more: Any) -> list[Prediction]:
+    def record(self: Predictor, rationales: Sequence[Rationale], *more: Any) -> list[Prediction]:
         read.extend(rationales)
         return predict(self, rationales, *more)
 
-    monkeypatch.setattr(Predictor, "predict", listening)
+    monkeypatch.setattr(Predictor, "predict", record)
     for explanation, rationale in zip(model.explain(documents), read, strict=True):
         assert explanation.rationale is rationale is explanation.rationale
 
@@ -77,13 +73,10 @@ def test_a_list_gives_a_list_in_its_order(model: Rationalizer) -> None:
     found = model.explain([Document.from_text("it was awful", id="x"), TEXT, "a great story"])
     assert [item.document.text for item in found] == ["it was awful", TEXT, "a great story"]
     assert found[0].document.id == "x"
-
-
-def test_no_documents_give_no_explanations(model: Rationalizer) -> None:
     assert model.explain([]) == []
 
 
-def test_an_explanation_holds_together(model: Rationalizer, documents: list[Document]) -> None:
+def test_an_explanation_is_consistent(model: Rationalizer, documents: list[Document]) -> None:
     for document, found in zip(documents, model.explain(documents), strict=True):
         n_words = len(document.words)
         assert found.document is document
@@ -101,87 +94,67 @@ def test_an_explanation_holds_together(model: Rationalizer, documents: list[Docu
         assert lowest_kept >= found.saliency.scores[~found.mask.kept].max()
 
 
-def test_the_method_finds_the_word_that_decides(toy: Splits, quick: ClassifierConfig) -> None:
-    # Integrated gradients do so whatever the seed; for others it takes a lucky one on a network of two layers.
+def test_fresh_finds_the_deciding_word(toy: Splits, quick: ClassifierConfig) -> None:
+    # With integrated gradients, any seed will do; on a network of two layers, other scorers need a lucky one.
     model = train(toy, FreshConfig(scorer="integrated_gradients", network=quick.network, train=quick.train)).model
     found = model.explain([example.document for example in toy.test])
-    right = [item.prediction.label == example.label for item, example in zip(found, toy.test, strict=True)]
+    correct = [item.prediction.label == example.label for item, example in zip(found, toy.test, strict=True)]
     kept = [bool(DECIDING & set(item.rationale.words)) for item in found]
-    assert np.mean(right) > 0.95
+    assert np.mean(correct) > 0.95
     assert np.mean(kept) > 0.95
 
 
-def test_a_model_that_keeps_all_has_no_scores(predictor: Predictor) -> None:
+def test_a_full_text_model_has_no_scores(predictor: Predictor) -> None:
     found = Rationalizer(FullText(), predictor).explain(TEXT)
     assert found.saliency is None
     assert found.mask.ratio == 1
     assert found.rationale.words == found.document.words
 
 
-def test_a_stream_gives_what_a_list_gives(model: Rationalizer, documents: list[Document]) -> None:
-    streamed = list(model.explain_stream(iter(documents), batch_size=7))
-    for one, other in zip(streamed, model.explain(documents), strict=True):
-        assert_same(one, other)
-
-
-def test_a_stream_reads_no_further_than_it_must(model: Rationalizer, documents: list[Document]) -> None:
-    taken: list[str] = []
-
-    def reading() -> Iterator[Document]:
-        for document in documents:
-            taken.append(document.id)
-            yield document
-
-    stream = model.explain_stream(reading(), batch_size=4)
-    assert not taken
+def test_a_stream_reads_one_batch_at_a_time(model: Rationalizer, documents: list[Document]) -> None:
+    unread = iter(documents)
+    stream = model.explain_stream(unread, batch_size=4)
+    assert length_hint(unread) == len(documents)
     for number in range(1, 9):
         next(stream)
-        assert len(taken) == 4 * math.ceil(number / 4)
+        assert length_hint(unread) == len(documents) - 4 * math.ceil(number / 4)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13, 21, 34, 64])
-def test_groups_do_not_matter(model: Rationalizer, documents: list[Document], size: int) -> None:
+def test_batches_and_their_order_do_not_matter(model: Rationalizer, documents: list[Document]) -> None:
     alone = [model.explain(document) for document in documents]
-    for one, other in zip(alone, model.explain_stream(iter(documents), batch_size=size), strict=True):
-        assert_same(one, other)
-
-
-def test_the_order_does_not_matter(model: Rationalizer, documents: list[Document]) -> None:
+    for size in (1, 2, 5, 13, 34, 64):
+        assert_same(alone, list(model.explain_stream(iter(documents), batch_size=size)))
     order = np.random.default_rng(0).permutation(len(documents))
-    together = model.explain(documents)
-    shuffled = model.explain([documents[number] for number in order])
-    for number, other in zip(order, shuffled, strict=True):
-        assert_same(together[number], other)
+    assert_same([alone[number] for number in order], model.explain([documents[number] for number in order]))
 
 
-def assert_same(one: Explanation, other: Explanation) -> None:
-    """Masks and labels are equal; sums in batches of other shapes may differ in their last digits."""
-    assert one.document == other.document
-    assert one.mask == other.mask
-    assert one.prediction.label == other.prediction.label
-    for label, probability in one.prediction.probabilities.items():
-        assert other.prediction.probabilities[label] == pytest.approx(probability, abs=1e-5)
+def assert_same(some: Sequence[Explanation], others: Sequence[Explanation]) -> None:
+    """Check that masks and labels are equal; sums over batches of another shape may differ in their last digits."""
+    for one, other in zip(some, others, strict=True):
+        assert (one.document, one.mask, one.prediction.label) == (other.document, other.mask, other.prediction.label)
+        for label, probability in one.prediction.probabilities.items():
+            assert other.prediction.probabilities[label] == pytest.approx(probability, abs=1e-5)
 
 
-def test_a_query_must_be_given_where_one_was_trained(with_target: Rationalizer) -> None:
+def test_a_model_trained_with_queries_needs_one(query_model: Rationalizer) -> None:
     expected = (
         "Document 'x' has no query, but this model was trained with queries. Give one: `query` for a text; for a file, "
         "the column query, or the one that `query` names."
     )
     with pytest.raises(ValueError, match=f"^{expected}$"):
-        with_target.explain(Document.from_text("a good film", id="x"))
+        query_model.explain(Document.from_text("a good film", id="x"))
 
 
-def test_a_query_is_refused_where_none_was_trained(model: Rationalizer) -> None:
+def test_a_model_trained_without_queries_refuses_one(model: Rationalizer) -> None:
     expected = "Document '' has a query, but this model was trained without queries. Leave it out."
     with pytest.raises(ValueError, match=f"^{expected}$"):
         model.explain("a good film", query="praise?")
 
 
-def test_a_query_reaches_the_predictor(with_target: Rationalizer) -> None:
-    found = with_target.explain("the film was good", query="Any praise?")
+def test_a_query_reaches_the_predictor(query_model: Rationalizer) -> None:
+    found = query_model.explain("the film was good", query="Any praise?")
     assert found.rationale.query == ("Any", "praise", "?")
-    other = with_target.explain("the film was good", query="blame")
+    other = query_model.explain("the film was good", query="blame")
     assert found.prediction.probabilities != other.prediction.probabilities
 
 
@@ -195,7 +168,6 @@ def test_a_rationalizer_is_frozen(model: Rationalizer, predictor: Predictor) -> 
 
 
 def quick_config(encoders: dict[str, Path], **others: object) -> FreshConfig:
-    """Train for one epoch."""
     return from_mapping(FreshConfig, small.settings(encoders["bert"], **{"epochs": 1, **others}))
 
 
@@ -214,7 +186,7 @@ def test_one_seed_gives_one_model_and_another_seed_another(
 
 @pytest.mark.parametrize("discretizer", ["top_k", "contiguous"])
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_what_was_dropped_cannot_matter(scorer: str, discretizer: str, toy: Splits, encoders: dict[str, Path]) -> None:
+def test_dropped_words_cannot_matter(scorer: str, discretizer: str, toy: Splits, encoders: dict[str, Path]) -> None:
     config = quick_config(encoders, scorer=scorer, discretizer=discretizer, ratio=0.3, samples=10, steps=4)
     model = train(small.some(toy, 24, 8), config).model
     assert type(model.extractor.discretizer) is {"top_k": TopK, "contiguous": Contiguous}[discretizer]  # type: ignore[attr-defined]
@@ -228,7 +200,7 @@ def test_what_was_dropped_cannot_matter(scorer: str, discretizer: str, toy: Spli
 
 
 def with_other_words(document: Document, mask: Mask, generator: np.random.Generator) -> Document:
-    """Replace what was dropped by words of other lengths, some of which would decide."""
+    """Replace dropped words with words of other lengths, some of them deciding."""
     others = ["good", "awful", "x", "incomprehensibilities", "[SEP]"]
     words = [
         word if kept else generator.choice([other for other in others if len(other) != len(word)])

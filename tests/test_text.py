@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from fresh.text import from_utf16, split_whitespace, split_words, to_utf16
 from strategies import SHARDS, texts
 
-# Signs without a look of their own: joiners, soft hyphens, marks of direction, zero-width spaces, tags.
+# Invisible characters: joiners, soft hyphens, direction marks, zero-width spaces, tags.
 INVISIBLE = {
     *map(chr, (0xAD, 0x61C, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F))),
     *map(chr, (*range(0x2060, 0x2070), *range(0xE0001, 0xE0080))),
@@ -60,7 +60,7 @@ def is_mark(character: str) -> bool:
         (" \t\n\u200b", []),
     ],
 )
-def test_words_are_what_a_reader_sees(text: str, expected: list[str]) -> None:
+def test_words_and_signs(text: str, expected: list[str]) -> None:
     assert words_of(text) == expected
 
 
@@ -78,42 +78,34 @@ def test_spans_are_sorted_disjoint_and_inside_the_text(text: str) -> None:
 
 
 @given(texts())
-def test_only_separators_lie_between_words(text: str) -> None:
+def test_all_separators_and_nothing_else_are_between_words(text: str) -> None:
     edges = [0, *(edge for span in split_words(text) for edge in span), len(text)]
     gaps = "".join(text[end:start] for end, start in zip(edges[::2], edges[1::2], strict=True))
     assert all(map(is_separator, gaps))
+    words = words_of(text)
+    assert not any(INVISIBLE.issuperset(word) for word in words)
+    assert not any(is_separator(character) for character in "".join(words) if character not in INVISIBLE)
 
 
 @given(texts())
-def test_no_word_holds_white_space_or_controls(text: str) -> None:
-    held = "".join(words_of(text))
-    assert not any(c.isspace() or unicodedata.category(c) in {"Cc", "Zs", "Zl", "Zp"} for c in held)
-
-
-@given(texts())
-def test_no_word_is_invisible(text: str) -> None:
-    assert not any(INVISIBLE.issuperset(word) for word in words_of(text))
-
-
-@given(texts())
-def test_a_mark_starts_a_word_only_where_it_has_nothing_to_stand_on(text: str) -> None:
+def test_a_mark_starts_a_word_only_if_it_follows_no_letter(text: str) -> None:
     for start, _ in split_words(text):
         assert not is_mark(text[start]) or start == 0 or is_separator(text[start - 1])
 
 
 @given(texts(max_size=5), texts(max_size=5))
-def test_a_line_break_parts_texts(first: str, second: str) -> None:
+def test_a_line_break_separates_texts(first: str, second: str) -> None:
     assert words_of(f"{first}\n{second}") == words_of(first) + words_of(second)
 
 
 @given(texts())
-def test_words_put_together_with_spaces_are_found_again(text: str) -> None:
+def test_words_joined_by_spaces_are_found_again(text: str) -> None:
     words = words_of(text)
     assert words_of(" ".join(words)) == words
 
 
 @given(st.text(st.characters(), max_size=40) | texts())
-def test_tokenised_text_is_split_as_python_splits_it(text: str) -> None:
+def test_tokenized_text_is_split_at_white_space(text: str) -> None:
     assert [text[start:end] for start, end in split_whitespace(text)] == text.split()
 
 
@@ -121,7 +113,7 @@ def test_tokenised_text_is_split_as_python_splits_it(text: str) -> None:
     st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("😀𠮷👩\u200d\u0301\n\t"), max_size=20),
     st.data(),
 )
-def test_utf16_units_are_exact_and_come_back(text: str, data: st.DataObject) -> None:
+def test_utf16_spans_are_exact_and_can_be_converted_back(text: str, data: st.DataObject) -> None:
     places = st.integers(0, len(text))
     pairs = data.draw(st.lists(st.tuples(places, places), max_size=4))
     spans = [(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]]
@@ -130,6 +122,6 @@ def test_utf16_units_are_exact_and_come_back(text: str, data: st.DataObject) -> 
     assert from_utf16(text, units) == spans
 
 
-def test_utf16_units_that_cut_a_character_or_leave_the_text_are_none() -> None:
+def test_utf16_spans_that_split_a_character_or_leave_the_text_are_none() -> None:
     spans = [(0, 1), (1, 3), (1, 2), (2, 3), (3, 5), (-1, 1), (3, 3), (3, 1)]
     assert from_utf16("a😀b", spans) == [(0, 1), (1, 2), *[None] * 6]

@@ -1,4 +1,4 @@
-"""One model used by several threads, and broken off at any line: its answers stay as they were."""
+"""A model used by several threads, and interrupted at any line, still gives the same answers."""
 
 import ctypes
 import inspect
@@ -44,19 +44,19 @@ FEW: dict[str, Any] = {"samples": 20, "steps": 3}
 
 @pytest.fixture(autouse=True)
 def _restless() -> Iterator[None]:
-    """Have threads take turns as often as can be."""
+    """Make threads switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
 
 
-def sentences(n_texts: int, seed: int = 0) -> list[Document]:
-    """Texts in each of which some words are new."""
-    drawn = random.Random(seed)  # noqa: S311
+def sentences(n_texts: int) -> list[Document]:
+    """Make texts that each contain a new word."""
+    generator = random.Random(0)  # noqa: S311
     return [
         Document.from_words(
-            [*drawn.choices(WORDS, k=drawn.randrange(4, 9)), f"new{drawn.randrange(10**6)}"], (), str(n)
+            [*generator.choices(WORDS, k=generator.randrange(4, 9)), f"new{generator.randrange(10**6)}"], (), str(n)
         )
         for n in range(n_texts)
     ]
@@ -85,7 +85,7 @@ def from_threads(n_threads: int, work: Callable[[Any], Any], items: Sequence[Any
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_method_answers_several_threads_as_it_answers_one(
+def test_models_of_every_method_give_several_threads_the_same_answers(
     name: str, toy: Splits, toy_pairs: Splits, encoders: dict[str, Path], tmp_path: Path
 ) -> None:
     case = CASES[name]
@@ -98,17 +98,17 @@ def test_every_method_answers_several_threads_as_it_answers_one(
         Rationalizer.from_pretrained(tmp_path / "model", device="cpu").explain(some) for some in groups(documents)
     ]
     for n_threads in (1, 2, 8):
-        model = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")  # knows no word yet
+        model = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")  # with an empty word cache
         assert n_differences(from_threads(n_threads, model.explain, groups(documents)), expected) == 0
 
 
-def scored(support: SupportModel, name: str, documents: Sequence[Document]) -> list[Saliency]:
+def score(support: SupportModel, name: str, documents: Sequence[Document]) -> list[Saliency]:
     return make_scorer(name, support, {**FEW, "layer": -1}).score(documents)
 
 
 @pytest.mark.parametrize("n_threads", [2, 8])
 @pytest.mark.parametrize("architecture", ["bert", "mpnet", "modernbert"])
-def test_all_scorers_share_a_network(
+def test_scorers_can_share_a_network(
     architecture: str,
     n_threads: int,
     encoders: dict[str, Path],
@@ -116,9 +116,10 @@ def test_all_scorers_share_a_network(
 ) -> None:
     support = support_of(encoders[architecture])
     jobs = [(name, group) for name in SCORERS for group in groups(sentences(8))] * 2
-    expected = [scored(support_of(encoders[architecture]), *job) for job in jobs]
-    for found, wanted in zip(from_threads(n_threads, lambda job: scored(support, *job), jobs), expected, strict=True):
-        for one, other in zip(found, wanted, strict=True):
+    expected = [score(support_of(encoders[architecture]), *job) for job in jobs]
+    found = from_threads(n_threads, lambda job: score(support, *job), jobs)
+    for some, others in zip(found, expected, strict=True):
+        for one, other in zip(some, others, strict=True):
             assert (one.target, one.id) == (other.target, other.id)
             np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
 
@@ -130,7 +131,7 @@ def support_of() -> Callable[[Path], SupportModel]:
     return lambda folder: support_of(folder, "mean", layers=1)
 
 
-def test_overlapping_blocks_leave_the_switch_of_cudnn_as_it_was() -> None:
+def test_overlapping_blocks_restore_the_switch_of_cudnn() -> None:
     def attend(_: int) -> None:
         with without_cudnn_attention():
             assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
@@ -143,7 +144,7 @@ def test_overlapping_blocks_leave_the_switch_of_cudnn_as_it_was() -> None:
 # Interrupts
 
 
-def breaking_at(line: int, *functions: Callable[..., Any]) -> Callable[..., Any]:
+def interrupt_at(line: int, *functions: Callable[..., Any]) -> Callable[..., Any]:
     """Make a trace function that raises KeyboardInterrupt at the given line event of some functions."""
     codes = {function.__code__ for function in functions}
     seen: set[int] = set()
@@ -154,7 +155,7 @@ def breaking_at(line: int, *functions: Callable[..., Any]) -> Callable[..., Any]
         if frame.f_code not in codes:
             return None
         if event == "line":
-            # The end of a `with` block counts as its first line once more; no interrupt can arrive there.
+            # The end of a `with` block repeats the event of its first line; no interrupt can arrive there.
             is_with = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
             if not (is_with and frame.f_lineno in seen):
                 seen.add(frame.f_lineno)
@@ -166,35 +167,35 @@ def breaking_at(line: int, *functions: Callable[..., Any]) -> Callable[..., Any]
     return tracer
 
 
-def test_an_interrupt_at_any_line_leaves_the_word_cache_right(encoders: dict[str, Path]) -> None:
+def test_an_interrupt_at_any_line_leaves_the_word_cache_intact(encoders: dict[str, Path]) -> None:
     encoder = load_encoder(str(encoders["bert"]))
     texts = [Text(("good", "old", "film", "xy")), Text(("unheard-of", "story"), ("praise",)), Text(("men", "sea"))]
     expected = WordTokenizer(encoder, "stagger", 64)(texts)
     functions = (WordCache.add, WordCache.look_up, WordTokenizer._tokenize)
-    n_broken = 0
+    n_interrupted = 0
     for line in range(1, 200):
         words = WordTokenizer(encoder, "stagger", 64)
         words([Text(("the", "story"))])
         before = sys.gettrace()
-        sys.settrace(breaking_at(line, *functions))
+        sys.settrace(interrupt_at(line, *functions))
         try:
             words(texts[:2])
         except KeyboardInterrupt:
-            n_broken += 1
+            n_interrupted += 1
         finally:
             sys.settrace(before)
         for some in (texts, texts[::-1]):
             found = words(some)
             assert sorted(found.ids.tolist()) == sorted(expected.ids.tolist())
         assert words(texts).ids.tolist() == expected.ids.tolist()
-        if n_broken < line:
+        if n_interrupted < line:
             break
     n_lines = sum(len(inspect.getsource(function).splitlines()) for function in functions)
-    assert n_lines / 3 < n_broken < 199
+    assert n_lines / 3 < n_interrupted < 199
 
 
-def interrupted(work: Callable[[], object], seconds: float) -> bool:
-    """Interrupt work of this thread after some time, as Ctrl-C does, and say whether that was before its end."""
+def is_interrupted(work: Callable[[], object], seconds: float) -> bool:
+    """Interrupt work of this thread after some time, as Ctrl-C does; return whether that was before its end."""
     target, over = threading.get_ident(), threading.Event()
 
     def interrupt() -> None:
@@ -209,50 +210,29 @@ def interrupted(work: Callable[[], object], seconds: float) -> bool:
         finally:
             over.set()
             timer.join()
-        for _ in range(100):  # one that was sent at the very end arrives here
+        for _ in range(100):  # an interrupt sent at the very end arrives here
             time.sleep(0)
     except KeyboardInterrupt:
         return True
     return False
 
 
-def left_behind(support: SupportModel) -> dict[str, object]:
-    """All that scoring could leave behind but for the states of generators, which captum seeds before each use."""
+def state_of(support: SupportModel) -> dict[str, object]:
+    """Return everything that scoring could change, except generators, which captum seeds before each use."""
     return {name: value for name, value in trace(support.classifier).items() if name not in {"torch", "numpy"}}
 
 
-def n_wrong_after_interrupts(
-    support: SupportModel, models: Sequence[Rationalizer], documents: Sequence[Document], n_times: int
-) -> int:
-    """Interrupt models so many times, and count what is wrong afterwards."""
-    drawn = random.Random(1)  # noqa: S311
-    expected = {id(model): model.explain(documents) for model in models}
-    before = left_behind(support)
-    begin = time.perf_counter()
-    for model in models:
-        model.explain(documents)
-    seconds = (time.perf_counter() - begin) / len(models)
-    n_done = n_wrong = 0
-    while n_done < n_times:
-        model = drawn.choice(models)
-        forget_words(support, model.predictor)
-        n_done += interrupted(partial(model.explain, documents), drawn.uniform(0, seconds))
-        n_wrong += n_differences([explained_elsewhere(model, documents)], [expected[id(model)]])
-        n_wrong += left_behind(support) != before
-    return n_wrong
-
-
-def explained_elsewhere(model: Rationalizer, documents: Sequence[Document]) -> list[Explanation]:
-    """Explain in another thread, which waits for ever where a lock was left held."""
+def explain_in_thread(model: Rationalizer, documents: Sequence[Document]) -> list[Explanation]:
+    """Explain in another thread, which waits forever if a lock is still held."""
     found: list[Explanation] = []
     thread = threading.Thread(target=lambda: found.extend(model.explain(documents)), daemon=True)
     thread.start()
     thread.join(60)
-    assert not thread.is_alive(), "a lock was left held"
+    assert not thread.is_alive(), "a lock is still held"
     return found
 
 
-def test_an_interrupt_never_leaves_the_lock_of_a_network_held() -> None:
+def test_an_interrupt_releases_the_lock_of_a_network() -> None:
     lock = _Lock()
 
     def enter_and_leave() -> None:
@@ -261,9 +241,8 @@ def test_an_interrupt_never_leaves_the_lock_of_a_network_held() -> None:
                 pass
 
     for seconds in np.random.default_rng(0).uniform(0, 0.003, 200).tolist():
-        assert interrupted(enter_and_leave, seconds)
-        taken = ThreadPoolExecutor(1).submit(lock.acquire, timeout=10).result()
-        assert taken
+        assert is_interrupted(enter_and_leave, seconds)
+        assert ThreadPoolExecutor(1).submit(lock.acquire, timeout=10).result()
         lock = _Lock()
 
 
@@ -276,19 +255,31 @@ def model_of(name: str, support: SupportModel, predictor: Predictor) -> Rational
 
 
 @pytest.mark.parametrize(("n_times"), [30, pytest.param(1000, marks=pytest.mark.slow)])
-def test_interrupted_explanations_leave_models_right(
+def test_interrupted_explanations_leave_models_intact(
     n_times: int, encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], SupportModel]
 ) -> None:
-    support = support_of(encoders["bert"])
+    support, documents, generator = support_of(encoders["bert"]), sentences(4), random.Random(1)  # noqa: S311
     models = [model_of(name, support, predictor) for name in SCORERS]
-    assert n_wrong_after_interrupts(support, models, sentences(4), n_times) == 0
+    expected, before = {id(model): model.explain(documents) for model in models}, state_of(support)
+    begin = time.perf_counter()
+    for model in models:
+        model.explain(documents)
+    seconds = (time.perf_counter() - begin) / len(models)
+    n_interrupted = n_wrong = 0
+    while n_interrupted < n_times:
+        model = generator.choice(models)
+        forget_words(support, model.predictor)
+        n_interrupted += is_interrupted(partial(model.explain, documents), generator.uniform(0, seconds))
+        n_wrong += n_differences([explain_in_thread(model, documents)], [expected[id(model)]])
+        n_wrong += state_of(support) != before
+    assert n_wrong == 0
 
 
-# At length
+# Slow
 
 
 def n_differences_from_threads(support: SupportModel, model: Rationalizer, n_texts: int) -> int:
-    """Explain texts in one thread and then from eight, with no word known at first."""
+    """Explain texts in one thread and then in eight, starting with an empty word cache."""
     documents = groups(sentences(n_texts), 16)
     expected = [model.explain(some) for some in documents]
     forget_words(support, model.predictor)
@@ -297,7 +288,7 @@ def n_differences_from_threads(support: SupportModel, model: Rationalizer, n_tex
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_hundred_thousand_explanations_from_eight_threads(
+def test_a_hundred_thousand_explanations_in_eight_threads(
     encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], SupportModel]
 ) -> None:
     support = support_of(encoders["bert"])
@@ -311,7 +302,7 @@ def test_a_hundred_thousand_explanations_from_eight_threads(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_ten_thousand_explanations_of_minilm_from_eight_threads() -> None:
+def test_ten_thousand_explanations_of_minilm_in_eight_threads() -> None:
     network = NetworkConfig("minilm", layers=2)
     support, reader = (Classifier(load_encoder("minilm"), ("neg", "pos"), network) for _ in range(2))
     for name in ("attention_gradient", "gradient", "attention"):

@@ -1,4 +1,4 @@
-"""What is shown is what was read: five times over."""
+"""A predictor reads rationales and nothing else: in types, under mypy, at run time, in imports and in its answers."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def test_a_rationale_holds_kept_words_and_the_query_and_nothing_else() -> None:
     assert not hasattr(FILM.cut(Mask.full(3)), "__dict__")
 
 
-# 2. The checker
+# 2. The type checker
 
 SNIPPET = """\
 from fresh.document import Document, Example, Mask
@@ -54,7 +54,7 @@ follow_imports = skip
 """
 
 
-def test_the_checker_lets_through_rationales_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mypy_accepts_rationales_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "snippet.py").write_text(SNIPPET, encoding="utf-8")
     (tmp_path / "mypy.ini").write_text(SETTINGS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -76,7 +76,7 @@ def test_the_checker_lets_through_rationales_only(tmp_path: Path, monkeypatch: p
 
 @dataclass(frozen=True)
 class Duck:
-    """Has all that a rationale has."""
+    """Has every field of a rationale."""
 
     words: tuple[str, ...] = ("good",)
     query: tuple[str, ...] = ()
@@ -84,18 +84,18 @@ class Duck:
 
 
 Heir = type("Heir", (Rationale,), {})
-STRANGERS = [FILM, Example(FILM, "pos"), "good", ("good",), Duck(), Heir(("good",)), None]
+OTHERS = [FILM, Example(FILM, "pos"), "good", ("good",), Duck(), Heir(("good",)), None]
 
 
-@pytest.mark.parametrize("stranger", STRANGERS, ids=lambda stranger: type(stranger).__name__)
+@pytest.mark.parametrize("other", OTHERS, ids=lambda other: type(other).__name__)
 def test_a_predictor_reads_rationales_only(
-    stranger: object, predictor: Predictor, quick: ClassifierConfig, monkeypatch: pytest.MonkeyPatch
+    other: object, predictor: Predictor, quick: ClassifierConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    message = f"A predictor reads rationales only, got {type(stranger).__name__}. Use document.cut(mask)."
+    message = f"A predictor reads rationales only, got {type(other).__name__}. Use document.cut(mask)."
     good, bad = (Rationale(("good",)), "pos"), (Rationale(("bad",)), "neg")
-    mixed: list[Rationale] = [Rationale(("good",)), stranger]  # type: ignore[list-item]
-    wrong: list[tuple[Rationale, str]] = [good, bad, (stranger, "pos")]  # type: ignore[list-item]
-    monkeypatch.setattr(Predictor, "__init__", lambda *_arguments: pytest.fail("trained all the same"))
+    mixed: list[Rationale] = [Rationale(("good",)), other]  # type: ignore[list-item]
+    wrong: list[tuple[Rationale, str]] = [good, bad, (other, "pos")]  # type: ignore[list-item]
+    monkeypatch.setattr(Predictor, "__init__", lambda *_arguments: pytest.fail("trained"))
     for attempt in (
         lambda: predictor.predict(mixed),
         lambda: Predictor.train(wrong, [good], quick),
@@ -115,20 +115,20 @@ def graph() -> grimp.ImportGraph:
 
 
 def contract() -> tuple[list[str], list[str]]:
-    """The modules that may not reach others, and the others, as the linter has them."""
+    """Return the source modules and the forbidden modules of the linter's contract."""
     about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     [wall] = [item for item in about["tool"]["importlinter"]["contracts"] if item["name"].startswith("The wall")]
     return wall["source_modules"], wall["forbidden_modules"]
 
 
 def reached(graph: grimp.ImportGraph, module: str) -> set[str]:
-    """The forbidden modules that a module can reach, however indirectly."""
+    """Return the forbidden modules that a module imports, directly or not."""
     _, forbidden = contract()
     upstream = graph.find_upstream_modules(module)
     return {name for name in forbidden if any(other == name or other.startswith(f"{name}.") for other in upstream)}
 
 
-def test_the_linter_keeps_the_wall() -> None:
+def test_the_linter_has_a_contract_for_the_wall() -> None:
     sources, forbidden = contract()
     assert sources == ["fresh.predictor"]
     parts = ("document", "data", "attribution", "selection")
@@ -156,7 +156,7 @@ def test_a_predictor_runs_without_the_forbidden_modules() -> None:
     assert not any(name == other or name.startswith(f"{other}.") for name in loaded for other in contract()[1])
 
 
-# 5. The test of it
+# 5. Answers
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), st.data())

@@ -35,9 +35,13 @@ class Setting:
         return self.path.rpartition(".")[2]
 
 
-@functools.cache  # a large experiment needs them thousands of times
 def list_settings(cls: type, prefix: str = "") -> tuple[Setting, ...]:
     """List all settings of a class and of the settings classes inside it."""
+    return _list_settings(cls, prefix)  # for mypy, which finds that dataclasses are not Hashable
+
+
+@functools.cache  # a large experiment needs them thousands of times
+def _list_settings(cls: type, prefix: str) -> tuple[Setting, ...]:
     settings: list[Setting] = []
     for item in fields(cls):
         kind = _field_types(cls)[item.name]

@@ -17,7 +17,7 @@ import torch
 
 import fresh
 from fresh._io import DIGEST, canonical_sha256, check_output_folder
-from fresh.attribution import CUSTOM, Scorer, ScorerFactory, make_scorer, scorer_to_dict
+from fresh.attribution import CUSTOM, SCORERS, Scorer, ScorerFactory, make_scorer, scorer_to_dict
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.support_model import SupportModel
 from fresh.config import flatten, from_mapping, is_finite_number
@@ -268,6 +268,8 @@ def _load_scorer(folder: Path, record: Mapping[str, Any], support: SupportModel 
             f"{folder} was trained with a custom scorer, {settings['class']}, which is not saved with the model. "
             "Pass it: Rationalizer.from_pretrained(folder, scorer=...)."
         )
+    if name not in SCORERS:
+        raise ModelError(f"{folder} uses the scorer {name}, which this version does not know.")
     # Through the settings class, which bounds them: a forged number of steps could keep a computer busy for ever.
     known = {setting.name for setting in fields(ScorerConfig)} & settings.keys()
     config = from_mapping(ScorerConfig, {key: settings[key] for key in known})

@@ -89,7 +89,8 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def predict(self, X: Iterable[Any]) -> NDArray[Any]:  # noqa: N803
         """Classify documents."""
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        best = self.predict_proba(X).argmax(1)  # first, since it raises if the classifier is not fitted
+        labels: NDArray[Any] = self.classes_[best]
         return labels
 
 

@@ -1,4 +1,4 @@
-"""What annotation tools export after people have looked at what was loaded into them, as their documentation has it."""
+"""Exports of annotation tools whose annotators accepted what was loaded, as the tools' documentation describes them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ def write_list(path: Path, records: Sequence[Record]) -> Path:
 
 
 def exported(explanations: Sequence[Explanation], folder: Path, tool: str) -> list[Record]:
-    """What is written for a tool, as that tool reads it."""
+    """Return what is written for a tool, parsed as JSON."""
     path = folder / ("tasks.json" if tool == "label_studio" else "tasks.jsonl")
     export(explanations, path, tool)
     content = path.read_text(encoding="utf-8")
@@ -38,7 +38,7 @@ def exported(explanations: Sequence[Explanation], folder: Path, tool: str) -> li
 
 
 def label_studio(tasks: Sequence[Record]) -> list[Record]:
-    """Label Studio's JSON when an annotator submits every prediction as it is."""
+    """Return Label Studio's JSON when an annotator submits every prediction unchanged."""
     return [
         {
             "id": number,
@@ -54,7 +54,7 @@ def label_studio(tasks: Sequence[Record]) -> list[Record]:
 
 
 def annotation(result: Sequence[Mapping[str, Any]], **more: Any) -> Record:
-    """One annotation of Label Studio's; it writes line breaks in the text of a span with a backslash and an n."""
+    """Return an annotation of Label Studio, which writes line breaks in the text of a span as a backslash and an n."""
     shown = [{**item, "value": shown_value(item["value"]), "origin": "manual"} for item in result]
     return {"id": 7, "completed_by": 1, "result": shown, "was_cancelled": False, "lead_time": 4.2, **more}
 
@@ -65,7 +65,7 @@ def shown_value(value: Mapping[str, Any]) -> Record:
 
 
 def json_min(tasks: Sequence[Record]) -> list[Record]:
-    """Label Studio's JSON_MIN of the same annotations."""
+    """Return Label Studio's JSON_MIN of the same annotations."""
     return [flat(task, number) for number, task in enumerate(label_studio(tasks), start=1)]
 
 
@@ -80,12 +80,12 @@ def flat(task: Record, number: int) -> Record:
 
 
 def doccano(lines: Sequence[Record]) -> list[Record]:
-    """What doccano writes for intent detection and slot filling: further columns come back as they were."""
+    """Return doccano's export for intent detection and slot filling: other columns are unchanged."""
     return [{**line, "Comments": []} for line in lines]
 
 
 def doccano_sequences(lines: Sequence[Record]) -> list[Record]:
-    """What doccano writes for sequence labelling, where the spans are in the column label."""
+    """Return doccano's export for sequence labeling, with the spans in the column label."""
     return [
         {name: value for name, value in line.items() if name != "entities"}
         | {"label": line["entities"], "Comments": []}

@@ -1,4 +1,4 @@
-"""Certificates for tests: made up, and sealed again by somebody who changed them."""
+"""Certificates for tests: invented ones, and files that a forger sealed again."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,19 +19,17 @@ Record = dict[str, Any]
 
 
 def made_up(number: int) -> Certificate:
-    """A certificate that no model gave."""
     rationale = Rationale(("good", "é\n", "\ud800"), ("why", "?")[: number % 3], f"r-{number}")
     return Certificate(rationale, (2, 5 + number, 3), Prediction("pos", {"neg": 0.1, "pos": 0.9}), number // 2)
 
 
 def file_of(certificates: Sequence[Certificate], maker: Maker = MAKER) -> bytes:
-    """Write a whole file."""
     closing = maker.record("closing") | {"count": len(certificates)}
     return sealed([maker.record("header"), *(item.record(maker) for item in certificates), closing])
 
 
 def sealed(records: Iterable[Record]) -> bytes:
-    """Bind records together, whatever they say."""
+    """Write records with correct digests, whatever they say."""
     written, digest = b"", FIRST_DIGEST
     for record in records:
         line, digest = hashed_line(record, digest)
@@ -40,7 +38,7 @@ def sealed(records: Iterable[Record]) -> bytes:
 
 
 def resealed(content: bytes, change: Callable[[list[Record]], None]) -> bytes:
-    """Change a file as somebody does who computes every digest anew."""
+    """Change a file as a forger does who recomputes every digest."""
     records = [json.loads(line) for line in content.splitlines()]
     change(records)
     for record in records:
@@ -52,7 +50,7 @@ def resealed(content: bytes, change: Callable[[list[Record]], None]) -> bytes:
 
 
 def read(content: bytes) -> tuple[list[Certificate], list[Fault]]:
-    """Read a file: what is sound, and what is not."""
+    """Read a file: the valid certificates, and the faults."""
     faults = Faults()
     reader = Reader(content.splitlines(keepends=True), faults)
     found = [certificate for _, certificate in reader] if reader.read_header() else []
@@ -60,24 +58,21 @@ def read(content: bytes) -> tuple[list[Certificate], list[Fault]]:
 
 
 def write(path: Path, content: bytes) -> Path:
-    """Write a file of certificates."""
     path.write_bytes(content)
     return path
 
 
 class Watched:
-    """Progress that is remembered: the names of what was done, how much there was, and how much was done."""
+    """Progress that records the name, total and completed steps of each task."""
 
     def __init__(self) -> None:
         self.done: list[tuple[str, int | None, int]] = []
 
     def say(self, line: str) -> None:
-        """Fail: nothing is said."""
         raise AssertionError(line)
 
     @contextmanager
     def task(self, name: str, total: int | None) -> Iterator[Advance]:
-        """Count steps."""
         steps: list[int] = []
         yield lambda count, _note: steps.append(count)
         self.done.append((name, total, sum(steps)))
@@ -85,7 +80,7 @@ class Watched:
 
 @st.composite
 def changed(draw: st.DrawFn, content: bytes) -> bytes:
-    """The same bytes, but for one: another one, one more, or one less."""
+    """Change, insert or remove one byte."""
     place = draw(st.integers(0, len(content) - 1))
     byte = draw(st.integers(0, 255).filter(lambda value: value != content[place]))
     given, after = draw(st.sampled_from(((bytes([byte]), place + 1), (bytes([byte]), place), (b"", place + 1))))
@@ -93,5 +88,5 @@ def changed(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 def count(said: int, there: int) -> str:
-    """What is wrong with a closing line that counts something else."""
+    """The fault of a closing line with another count."""
     return f"it counts {said} certificates, but there are {there}."

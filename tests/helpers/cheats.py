@@ -16,12 +16,11 @@ from fresh.selection.extractors import Extractor
 
 
 def sure(label: str) -> Prediction:
-    """Answer without a doubt."""
     return Prediction(label, {name: float(name == label) for name in ("neg", "pos")})
 
 
 class FullTextReader(Rationalizer):
-    """Shows a rationale, and has the predictor read the whole text."""
+    """Shows a rationale, but lets the predictor read the whole text."""
 
     def explain(self, documents: Any, query: str | None = None, ratio: float | None = None) -> Any:
         shown = super().explain(documents)
@@ -32,7 +31,7 @@ class FullTextReader(Rationalizer):
 
 
 class PositionReader(Rationalizer):
-    """Answers by where the first kept word stands."""
+    """Answers by the position of the first kept word."""
 
     def explain(self, documents: Any, query: str | None = None, ratio: float | None = None) -> Any:
         shown = super().explain(documents)
@@ -40,7 +39,7 @@ class PositionReader(Rationalizer):
 
 
 class Disobedient(Rationalizer):
-    """Shows other words than its extractor chose: always the first."""
+    """Shows the first word instead of those that its extractor selected."""
 
     def explain(self, documents: Any, query: str | None = None, ratio: float | None = None) -> Any:
         masks = [Mask.from_spans([(0, 1)], len(document.words)) for document in documents]
@@ -54,13 +53,12 @@ class Disobedient(Rationalizer):
 
 @dataclass(frozen=True, slots=True)
 class Smuggler:
-    """An extractor that also passes on where the words stand."""
+    """An extractor that also passes on the positions of words."""
 
     own: Extractor
     passed: list[int]
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
-        """Return one mask a document."""
         masks = self.own.extract(documents)
         self.passed[:] = [int(mask.kept.argmax()) for mask in masks]
         return masks
@@ -68,34 +66,31 @@ class Smuggler:
 
 @dataclass(frozen=True, slots=True)
 class Receiver(Predictor):
-    """A predictor that answers by the positions that a smuggler passed on, whatever it is given to read."""
+    """A predictor that answers by the positions from a smuggler, whatever it reads."""
 
     passed: list[int] = field(default_factory=list)
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
-        """Ignore the rationales."""
         return [sure(("neg", "pos")[self.passed[place % len(self.passed)] % 2]) for place in range(len(rationales))]
 
 
 @dataclass(frozen=True, slots=True)
 class Librarian(Predictor):
-    """A predictor that knows documents by their names."""
+    """A predictor that recognizes documents by their ids."""
 
     known: dict[str, str] = field(default_factory=dict)
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
-        """Look the answer up."""
         return [sure(self.known.get(item.id, "neg")) for item in rationales]
 
 
 @dataclass(frozen=True, slots=True)
 class Teller:
-    """An extractor that tells what the support model decided by the number of words it keeps: odd or even."""
+    """An extractor that encodes the support model's answer in the number of words: odd or even."""
 
     support: SupportModel
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
-        """Keep some words that nobody needs."""
         masks: list[Mask] = []
         for number, answer in enumerate(self.support.predict(documents)):
             n_words = len(documents[number].words)
@@ -107,17 +102,15 @@ class Teller:
 
 @dataclass(frozen=True, slots=True)
 class Counter(Predictor):
-    """A predictor that counts words and reads none."""
+    """A predictor that answers by whether the number of words is odd."""
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
-        """Tell odd from even."""
         return [sure(("neg", "pos")[len(item.words) % 2]) for item in rationales]
 
 
 @dataclass(frozen=True, slots=True)
 class LongOrShort(Predictor):
-    """A predictor that counts words and reads none: many are positive."""
+    """A predictor that answers by whether there are many words."""
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
-        """Tell many words from few."""
         return [sure("pos" if len(item.words) > 3 else "neg") for item in rationales]

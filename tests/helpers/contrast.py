@@ -1,4 +1,4 @@
-"""Contrast after WCAG 2, measured in a browser: of every text, and of what can be pressed or filled in."""
+"""Contrast after WCAG 2, measured in a browser for every text and every control."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ MEASURE = """([least, leastControl]) => {
 
 
 def faint(page: Page) -> tuple[list[Any], int]:
-    """List what is too faint, with its contrast, and count the texts that were measured."""
+    """List what has too little contrast, and count the texts that were measured."""
     page.wait_for_load_state()  # what was pressed just before may lead elsewhere
     found = page.evaluate(MEASURE, [TEXT, CONTROL])
     return found["faint"], found["seen"]

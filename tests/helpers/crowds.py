@@ -1,4 +1,4 @@
-"""Runs for which a GPU has no room, at first or ever."""
+"""Runs that find the memory of a GPU full."""
 
 import contextlib
 from dataclasses import dataclass, replace
@@ -19,14 +19,13 @@ FULL_ALONE = "OutOfMemoryError: full (Even when it ran alone.)"
 
 @dataclass(frozen=True, slots=True)
 class Crowded(RunSpec):
-    """A run that is told so many times that the card is full."""
+    """A run that fails with a full GPU a given number of times."""
 
     n_times: int = 1
     tries: Path = Path("tries")
     """A file that is one character longer with each time it was tried."""
 
     def resolve(self, data_dir: Path | None) -> RunSettings:
-        """Fail, or do as others do."""
         with self.tries.open("a+", encoding="utf-8") as file:
             file.write("x")
         if len(self.tries.read_text(encoding="utf-8")) <= self.n_times:
@@ -35,14 +34,13 @@ class Crowded(RunSpec):
 
 
 def crowd(task: Task, n_times: int, tries: Path) -> Task:
-    """Have a card full for a task."""
     spec = task.spec
     same = (spec.row, spec.corpus, spec.settings, spec.reads, spec.documents, spec.data)
     return replace(task, spec=Crowded(*same, n_times=n_times, tries=tries))
 
 
 def check_retries(executor: Any, path: Path, out: Path) -> None:
-    """Check that an executor of two workers retries what ran out of memory, in the end alone."""
+    """Check that an executor of two workers retries runs that ran out of memory, at last alone."""
     first, second, other = tasks_of(path)
     once, always = out / "once", out / "always"
     out.mkdir(exist_ok=True)
@@ -56,7 +54,7 @@ def check_retries(executor: Any, path: Path, out: Path) -> None:
 
 
 def check_releases_idle(executor: Any, path: Path) -> None:
-    """Check that an executor ends all idle workers but one, which still works."""
+    """Check that an executor ends all idle workers but one."""
     tasks = tasks_of(path)
     with contextlib.closing(executor):
         for task in tasks[:2]:

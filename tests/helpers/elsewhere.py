@@ -1,4 +1,4 @@
-"""A study whose items went to other tools, and what came back."""
+"""A study whose items were exported to other tools, and what these tools return."""
 
 import json
 from pathlib import Path
@@ -19,36 +19,34 @@ FLAT = {"label": "pos", "confidence": "3", "readability": "4"}
 
 
 def asked(folder: Path, shown: dict[str, str] = SHOWN) -> Store:
-    """Make a study of four documents in two conditions, each read by two."""
+    """Make a study of four documents in two conditions, each read by two people."""
     made = study(two_ways(), shown, sample=4, practice=1, checks=1, per_item=2)
     return create_study(folder, make_plan(made, corpus(query="is it good ?"), load))
 
 
 def numbers(store: Store) -> list[int]:
-    """The real items by their numbers, document by document, as older files have them."""
+    """List the numbers of the real items, document by document, as in older files."""
     with store.read_session() as session:
         return list(session.scalars(select(ItemRow.id).where(ItemRow.kind == "real").order_by(ItemRow.id)))
 
 
 def items(store: Store) -> list[int]:
-    """The first item of each document, then the second of each."""
+    """List the first item of each document, then the second."""
     return numbers(store)[::2] + numbers(store)[1::2]
 
 
 def text_of(store: Store, item: int) -> str:
-    """What is shown of an item."""
     with store.read_session() as session:
         return " ".join(session.get_one(ItemRow, item).words)
 
 
 def answers(store: Store) -> list[tuple[int, Answer]]:
-    """All answers that count."""
+    """List all answers that count."""
     found = read_responses(store)
     return [(one.item, Answer(one.label, one.confidence, one.readability, one.milliseconds)) for one in found]
 
 
 def outcome(done: ImportSummary) -> tuple[int, int, list[str]]:
-    """New, there already, skipped."""
     return done.n_new, done.n_existing, done.skipped
 
 
@@ -60,12 +58,11 @@ def write(path: Path, value: Any) -> Path:
 
 
 def lines(path: Path, *rows: dict[str, Any]) -> Path:
-    """Write rows as JSON lines."""
     return write(path, "".join(json.dumps(one) + "\n" for one in rows))
 
 
 def annotation(number: int, label: str = "pos", by: Any = 7, **others: Any) -> dict[str, Any]:
-    """An annotation of Label Studio, with choices and a number of stars."""
+    """An annotation of Label Studio, with choices and a rating."""
     values = {"label": {"choices": [label]}, "confidence": {"choices": ["3"]}, "readability": {"rating": 4}}
     results = [{"id": "Dx", "from_name": name, "to_name": "text", "value": value} for name, value in values.items()]
     times = {"created_at": f"2026-03-09T22:{number % 60:02}:08.728353Z", "lead_time": 4.288}
@@ -73,5 +70,4 @@ def annotation(number: int, label: str = "pos", by: Any = 7, **others: Any) -> d
 
 
 def task(item: Any, *annotations: dict[str, Any]) -> dict[str, Any]:
-    """A task of Label Studio."""
     return {"id": 100, "data": {"item": item, "query": "is it good ?"}, "annotations": list(annotations), "drafts": []}

@@ -38,12 +38,11 @@ def score_files(corpus: Path, split: str, results: Path, least: float = 0.5) -> 
 
 
 def read_lines(path: Path) -> list[Row]:
-    """Read a file of JSON lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
 def count_words(corpus: Path, docid: str) -> int:
-    """Count what stands between single spaces in the lines of a text."""
+    """Count the words between single spaces in the lines of a text."""
     lines = (corpus / "docs" / docid).read_text(encoding="utf-8").split("\n")
     return sum(1 for line in lines for word in line.strip().split(" ") if word)
 
@@ -70,7 +69,7 @@ def marks_of_results(results: Iterable[Row]) -> Marks:
 
 
 def words_of(marks: Marks) -> dict[Key, set[int]]:
-    """Collect the words of spans; an instance without a word is none."""
+    """Collect the words of spans; drop instances without a word."""
     words = {key: {word for span in spans for word in range(*span)} for key, spans in marks.items()}
     return {key: found for key, found in words.items() if found}
 
@@ -88,7 +87,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def score_words(truth: Marks, predicted: Marks) -> dict[str, list[float]]:
-    """Score words: means over the instances that either side names, and all words together."""
+    """Score words: means over the instances of either side, and all words together."""
     wanted, kept = words_of(truth), words_of(predicted)
     each: list[tuple[float, float, float]] = []
     for key in wanted.keys() | kept.keys():
@@ -103,7 +102,7 @@ def score_words(truth: Marks, predicted: Marks) -> dict[str, list[float]]:
 
 
 def score_spans(truth: Marks, predicted: Marks, least: float) -> dict[str, list[float]]:
-    """Score spans that match in part; the macro F1 is that of mean precision and mean recall."""
+    """Score partial matches of spans; the macro F1 is that of mean precision and mean recall."""
     hits = {
         key: sum(max((overlap(span, gold) for gold in truth.get(key, ())), default=0.0) >= least for span in spans)
         for key, spans in predicted.items()
@@ -126,7 +125,7 @@ def overlap(one: tuple[int, int], other: tuple[int, int]) -> float:
 
 
 def score_soft(truth: Marks, results: Iterable[Row], lengths: dict[str, int]) -> list[float]:
-    """Area under the precision-recall curve of each instance; nan, as ERASER's own libraries give, without a mark."""
+    """Area under the precision-recall curve of each instance; nan without marks, as in ERASER's own libraries."""
     areas: list[float] = []
     for row in results:
         for part in row["rationales"]:
@@ -138,7 +137,7 @@ def score_soft(truth: Marks, results: Iterable[Row], lengths: dict[str, int]) ->
 
 
 def area(gold: set[int], scores: Sequence[float]) -> float:
-    """Sum trapezoids between neighbouring thresholds, from precision 1 at recall 0."""
+    """Sum trapezoids between neighboring thresholds, from precision 1 at recall 0."""
     if not gold:
         return math.nan
     points = [(0.0, 1.0)]
@@ -154,13 +153,12 @@ def area(gold: set[int], scores: Sequence[float]) -> float:
 
 
 def drop(row: Row, read: Row, name: str) -> float:
-    """How much less probable the answer is in another reading."""
+    """Compute how much less probable the label is in another reading."""
     label = row["classification"]
     return float(row["classification_scores"][label] - read[f"{name}_classification_scores"][label])
 
 
 def drops_at(row: Row, name: str) -> Iterator[float]:
-    """The same at each of ERASER's lengths."""
     by_length = {read["threshold"]: read for read in row["thresholded_scores"]}
     assert set(by_length) == set(AOPC)
     return (drop(row, by_length[length], name) for length in AOPC)

@@ -1,4 +1,4 @@
-"""Grids small enough to be done in seconds, on toy data in files."""
+"""Grids that run in seconds, on toy data in files."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from fresh.experiments.worker import Outcome, Worker
 
 
 def write_toy(folder: Path, toy: Splits, n_train: int = 48, n_rest: int = 16) -> Path:
-    """Write a toy corpus to a folder: a file a split, with people's rationales as spans of characters."""
+    """Write a toy corpus to a folder: a file for each split, with human rationales as character spans."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, examples in (("train", toy.train[:n_train]), ("dev", toy.dev[:n_rest]), ("test", toy.test[:n_rest])):
         small.write_jsonl(folder / f"{name}.jsonl", [row(example) for example in examples])
@@ -29,7 +29,6 @@ def write_toy(folder: Path, toy: Splits, n_train: int = 48, n_rest: int = 16) ->
 
 
 def row(example: Example) -> dict[str, Any]:
-    """Write an example as a line of a file has it."""
     document, human = example.document, example.human
     spans = [] if human is None else [(document.spans[a][0], document.spans[b - 1][1]) for a, b in human.spans]
     marked = {"rationale": spans} if spans else {}
@@ -37,7 +36,6 @@ def row(example: Example) -> dict[str, Any]:
 
 
 def write_grid(path: Path, *rows: Mapping[str, Any], **parts: Any) -> Path:
-    """Write a grid file."""
     lines = [f"{name} = {json.dumps(value)}" for name, value in parts.items() if not isinstance(value, dict)]
     for name, table in parts.items():
         if isinstance(table, dict):
@@ -49,7 +47,6 @@ def write_grid(path: Path, *rows: Mapping[str, Any], **parts: Any) -> Path:
 
 
 def table_lines(name: str, table: Mapping[str, Any]) -> list[str]:
-    """Write a table, and those inside it."""
     plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
     inner = [
         line for key, value in table.items() if isinstance(value, dict) for line in table_lines(f"{name}.{key}", value)
@@ -58,14 +55,13 @@ def table_lines(name: str, table: Mapping[str, Any]) -> list[str]:
 
 
 def inline(value: Any) -> str:
-    """Write a value, perhaps a table, in one line."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{name} = {inline(item)}" for name, item in value.items()) + " }"
     return json.dumps(value)
 
 
 def toy_grid(folder: Path, toy: Splits, encoder: Path, *rows: Mapping[str, Any], **parts: Any) -> Path:
-    """Write a grid over a toy corpus that lies beside it, with settings that train in less than a second."""
+    """Write a grid over a toy corpus beside it, with settings that train in less than a second."""
     write_toy(folder / "toy", toy)
     settings = {**small.settings(encoder), **parts.pop("settings", {})}
     corpora = parts.pop("corpora", {"toy": {"data": "toy", "ratio": 0.2}})
@@ -73,7 +69,6 @@ def toy_grid(folder: Path, toy: Splits, encoder: Path, *rows: Mapping[str, Any],
 
 
 def metrics(store: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Read the metrics of runs."""
     found: dict[str, dict[str, float]] = {}
     for key in keys:
         report = store.read_report(key)
@@ -83,19 +78,19 @@ def metrics(store: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]
 
 
 def reports(folder: Path) -> dict[str, int]:
-    """Find all runs that look done, and when they were written."""
+    """Find all finished runs, and when they were written."""
     return {place.parent.name: place.stat().st_mtime_ns for place in (folder / "runs").glob(f"*/{REPORT}")}
 
 
 def start(grid: Path, out: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
-    """Begin `fresh run` as a command of its own, in a group of its own."""
+    """Start `fresh run` in a new process group."""
     command = [sys.executable, "-m", "fresh", "run", str(grid), "--out", str(out), *options]
     told = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env={**os.environ, **variables}, start_new_session=True, **told)  # type: ignore[call-overload, no-any-return]
 
 
 class Silent:
-    """A view that shows nothing, and remembers all."""
+    """A view that shows nothing and records everything."""
 
     def __init__(self) -> None:
         self.expected: list[str] = []
@@ -123,7 +118,7 @@ class Silent:
 
 
 class Inline:
-    """An engine that does its tasks in this process, one after the other."""
+    """An executor that runs its tasks in this process, one after the other."""
 
     n_workers = 1
 
@@ -150,31 +145,27 @@ class Inline:
 
 
 def run(path: Path, out: str = "runs", **how: Any) -> GridResult:
-    """Do a grid in this process, in a folder beside its file."""
+    """Run a grid in this process, in a folder beside its file."""
     return run_grid(path, path.parent / out, executor=Inline(path.parent / out), **how)
 
 
 def run_grid(path: Path, out: Path, **how: Any) -> GridResult:
-    """Do one grid."""
     [result] = run_grids([path], out, **how)
     return result
 
 
 def tasks_of(path: Path) -> list[Task]:
-    """Plan a grid whose corpora are files."""
     return plan(read_grid(path), None, RunStore(path.parent / "planned"))
 
 
 def plan(grid: Grid, data_dir: Path | None, store: RunStore) -> list[Task]:
-    """Plan one grid."""
     return plan_all([check_grid(grid, data_dir)], data_dir, store)[grid.name]
 
 
 def keys(path: Path) -> dict[str, str]:
-    """Find the keys of all tasks of a grid, by what they are called."""
+    """Find the keys of all tasks of a grid, by their names."""
     return {str(task): task.key for task in tasks_of(path)}
 
 
 def run_keys(path: Path) -> list[str]:
-    """Find the keys of all runs of a grid."""
     return [task.key for task in tasks_of(path) if task.kind == "run"]

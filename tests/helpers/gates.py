@@ -1,4 +1,4 @@
-"""Gates and readers for tests: tiny ones that are real, and ones whose answers can be worked out by hand."""
+"""Gates and readers for tests: tiny real ones, and ones whose answers can be computed by hand."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,19 +30,17 @@ GateLoss = Callable[[JointModel, GateOutputs], Tensor]
 
 
 def configured(kind: type[Config], encoder: Path, **others: Any) -> Config:
-    """Settings of a gate that train on some dozen documents in a second."""
     return from_mapping(kind, {**small.settings(encoder), **others})
 
 
 def untrained(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointModel, CachedInputs]:
-    """Make a gate and a reader that have learned nothing, and encode the training texts for the gate."""
+    """Make an untrained gate and reader, and encode the training texts for the gate."""
     model = JointModel(build_gate(kind, config), build_reader(splits.labels, config), state_of(config))
     texts = [text_of(example.document) for example in splits.train]
     return model, encode(model.gate, texts, config.train, RunContext())
 
 
 def loss_of(splits: Splits, config: GateConfig, kind: Kind, loss: GateLoss) -> Loss:
-    """Make the loss of an untrained gate and reader."""
     model, inputs = untrained(splits, config, kind)
     objective = GateObjective("any", kind, loss, state_of(config))
     return make_loss(model.gate, inputs, make_losses(model, inputs, splits, config, objective), config.train)
@@ -66,7 +64,7 @@ def seen_by_gate(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointM
 
 
 def by_hand(state: RunningState, reader: Any = None) -> JointModel:
-    """Make what stands for a gate and a reader where only their running state, or only answers, are needed."""
+    """Make a stand-in for a gate and a reader that has only their running state, or only answers."""
     moving = torch.zeros(state.size)
 
     def update(mean: Tensor) -> None:
@@ -77,7 +75,6 @@ def by_hand(state: RunningState, reader: Any = None) -> JointModel:
 
 
 def state_of(config: GateConfig) -> RunningState:
-    """Make what a gate with these settings carries from step to step."""
     kind = bastings if isinstance(config, BastingsConfig) else lei
     state: RunningState = kind.make_objective(cast("Any", config)).state
     return state
@@ -94,6 +91,6 @@ def answering(table: Tensor) -> Any:
 
 
 def gated_by(outputs: Tensor, n_words: Sequence[int], labels: Sequence[int]) -> GateOutputs:
-    """Make texts of which only the gate's outputs are known; a batch of them is which words are kept."""
+    """Make texts of which only the gate's outputs are known; a batch of them is the kept words."""
     counted = torch.ones(len(outputs), dtype=torch.bool)
     return GateOutputs(outputs, torch.tensor(n_words), torch.tensor(labels), counted, lambda kept: cast("Batch", kept))

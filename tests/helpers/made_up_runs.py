@@ -1,4 +1,4 @@
-"""Folders of runs that nobody ran, for tests of tables and figures."""
+"""Folders of invented runs, for tests of tables and figures."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +11,6 @@ from fresh.experiments.store import RunStore
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A run that is made up."""
-
     row: str
     value: float | None = None
     """Its macro-F1; none if it is not done."""
@@ -25,18 +23,15 @@ class Made:
 
     @property
     def folder(self) -> str:
-        """The name of its folder."""
         return self.key or f"{self.corpus}-{self.row}-{self.seed}".replace("/", "-")
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a plan says of it."""
         settings = {"method": "fresh", "seed": self.seed, **self.settings}
         return {"key": self.folder, "row": self.row, "corpus": self.corpus, "seed": self.seed, "settings": settings}
 
     @property
     def measured(self) -> dict[str, float]:
-        """All its metrics."""
         return {"macro-F1": self.value, **self.metrics} if self.value is not None else {}
 
 
@@ -54,7 +49,6 @@ def write(folder: Path, made: Iterable[Made], name: str = "main", figure: Mappin
 
 
 def results(made: Iterable[Made]) -> list[RunResult]:
-    """Make results without a folder."""
     return [
         RunResult(**run.about, metrics=run.measured, failure=run.failure, report={"version": 1} if run.measured else {})
         for run in made
@@ -67,6 +61,5 @@ def seeds(row: str, *values: float | None, **about: Any) -> list[Made]:
 
 
 def encoder_runs(encoder: str, row: str, *values: float, **settings: Any) -> list[Made]:
-    """Make runs with an encoder, each with a folder of its own."""
     about = {"encoder": encoder, **settings}
     return [Made(row, value, n, settings=about, key=f"{row} {about} {n}") for n, value in enumerate(values)]

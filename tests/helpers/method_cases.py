@@ -1,4 +1,4 @@
-"""All ways to train, each in a few words."""
+"""A case for every way to train."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,6 @@ from fresh.methods.config import METHODS
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A way to train."""
-
     method: str
     settings: dict[str, Any]
     asks: bool = False

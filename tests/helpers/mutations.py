@@ -1,4 +1,4 @@
-"""Damage for files, drawn from a seed: bytes that are flipped, cut, repeated or inserted, and JSON of another shape."""
+"""Random damage to files: flipped, cut, repeated or inserted bytes, and JSON of another shape."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def pick(options: Any, generator: Generator) -> Any:
 
 
 def mutate_bytes(content: bytes, generator: Generator) -> bytes:
-    """Change some bytes anywhere; what comes back always differs, unless it is empty."""
+    """Change some bytes; the result always differs, unless it is empty."""
     start, end = sorted(generator.integers(0, len(content) + 1, size=2).tolist())
     end = min(end, start + 200)
     kind = pick(("flip", "cut", "drop", "repeat", "insert", "replace"), generator)
@@ -62,7 +62,7 @@ def mutate_json(content: bytes, generator: Generator) -> bytes:
 
 
 def walk(parent: Any) -> Any:
-    """Name each value inside a container, however deep, by its container and its place there."""
+    """Yield the container and key of each value, at any depth."""
     for key in list(parent) if isinstance(parent, dict) else range(len(parent)):
         yield parent, key
         if isinstance(parent[key], dict | list):

@@ -1,4 +1,4 @@
-"""Networks that were not trained, texts for them, and what tests compare."""
+"""Untrained networks, texts for them, and comparisons."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ FIRST_POSITION = {"roberta": 2, "mpnet": 2}
 
 
 def support_of(folder: Path, pooling: Pooling = "start", **settings: Any) -> SupportModel:
-    """A support model that was not trained, but is not indifferent either; exact, so that scores can be compared."""
+    """Make an untrained support model with a preference, in double precision so that scores can be compared."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         classifier = Classifier(load_encoder(str(folder), pooling), ("neg", "pos"), NetworkConfig(**settings))
@@ -34,14 +34,13 @@ def support_of(folder: Path, pooling: Pooling = "start", **settings: Any) -> Sup
 
 
 def last_matrix(classifier: Classifier) -> nn.Linear:
-    """What a head ends with."""
     head = classifier.head.out if isinstance(classifier.head, AttentiveHead) else classifier.head
     assert isinstance(head, nn.Linear)
     return head
 
 
 def both_ways(recurrent: _Recurrent) -> nn.LSTM:
-    """Torch's own LSTM in both directions, with the same weights."""
+    """Make torch's own bidirectional LSTM with the same weights."""
     lstm = nn.LSTM(recurrent.forwards.input_size, RECURRENT_WIDTH, batch_first=True, bidirectional=True)
     back = {f"{name}_reverse": weight for name, weight in recurrent.backwards.state_dict().items()}
     lstm.to(next(recurrent.parameters()).dtype).load_state_dict({**recurrent.forwards.state_dict(), **back})
@@ -49,13 +48,13 @@ def both_ways(recurrent: _Recurrent) -> nn.LSTM:
 
 
 def texts_of(*sizes: int, words: Sequence[str] = WORDS) -> list[Text]:
-    """Texts of so many words, those of an odd number with a query."""
+    """Make texts of the given numbers of words; those of an odd number have a query."""
     generator = np.random.default_rng(1)
     return [Text(tuple(generator.choice(words, size).tolist()), ("praise", "it") if size % 2 else ()) for size in sizes]
 
 
 def documents(n_documents: int, longest: int = 12) -> list[Document]:
-    """Documents of several lengths, every other one with a query."""
+    """Make documents of several lengths, every other one with a query."""
     generator = np.random.default_rng(1)
     return [
         Document.from_words(
@@ -66,7 +65,7 @@ def documents(n_documents: int, longest: int = 12) -> list[Document]:
 
 
 def assert_same(first: Sequence[Saliency], second: Sequence[Saliency], tolerance: float) -> None:
-    """Check that scores are nearly the same and are cut alike."""
+    """Check that scores are nearly equal and give the same masks."""
     for one, other in zip(first, second, strict=True):
         np.testing.assert_allclose(one.scores, other.scores, atol=tolerance, rtol=0)
         assert (one.target, one.id) == (other.target, other.id)
@@ -74,7 +73,7 @@ def assert_same(first: Sequence[Saliency], second: Sequence[Saliency], tolerance
 
 
 def trace(classifier: Classifier) -> dict[str, object]:
-    """All that a scorer could leave behind."""
+    """Return everything that a scorer could leave behind."""
     return {
         "hooks": [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in classifier.modules()],
         "backward hooks": [len(part._backward_hooks) for part in classifier.modules()],

@@ -31,7 +31,7 @@ GUARANTEE = (
 
 
 def document_view(text: str, kept: str, label: str = "pos", **more: Any) -> DocumentView:
-    """A document in which some words were read, named by their first letters' places: "0 2 3"."""
+    """A document of which some words were read, given by their positions: "0 2 3"."""
     document = Document.from_text(text)
     flags = np.isin(np.arange(len(document.words)), [int(place) for place in kept.split()])
     probabilities = more.pop("probabilities", {"neg": 0.25, "pos": 0.75})
@@ -40,13 +40,12 @@ def document_view(text: str, kept: str, label: str = "pos", **more: Any) -> Docu
 
 
 def small_view(**changes: Any) -> View:
-    """The least that a page can show."""
+    """The smallest valid page."""
     row = ScoreRow("FRESH", Estimate(0.8), Estimate(0.75), Estimate(0.2), own=True)
     return replace(View("A page", (row,), (document_view("A lovely film.", "1", gold="pos"),)), **changes)
 
 
 def movies_page() -> View:
-    """The page of the movies corpus, where the corpus is at hand."""
     if not DATA.is_dir():
         stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
         stop(f"The corpora are not at {DATA}. Name their folder in FRESH_DATA.")
@@ -146,7 +145,6 @@ def read_somehow(example: Example) -> DocumentView:
 
 
 def estimate(value: float, width: float) -> Estimate:
-    """A figure with as much below as above."""
     return Estimate(value, max(value - width, 0.0), min(value + width, 1.0))
 
 

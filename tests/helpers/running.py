@@ -1,4 +1,4 @@
-"""An app on a port of its own, for browsers."""
+"""An app on a free port, for browsers."""
 
 import threading
 import time
@@ -12,7 +12,6 @@ from fresh.web.server import bind, make_server, server_url
 
 @contextmanager
 def running(app: FastAPI, trusted_proxies: Collection[str] = ()) -> Iterator[str]:
-    """Serve an app on a free port and give the address."""
     with bind("127.0.0.1", 0) as taken:
         server = make_server(app, trusted_proxies)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})

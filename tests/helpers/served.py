@@ -28,51 +28,46 @@ READ = "[...document.querySelectorAll('#document mark .word')].map(word => word.
 
 
 def save_models(support: SupportModel, predictor: Predictor, place: Path) -> dict[str, str]:
-    """Save a model of one length and one of a range of them."""
+    """Save a model with a single ratio and one with a range of ratios."""
     one = small.rationalizer(support, predictor, TopK(0.2))
     models = {"one-length": one, "any-length": replace(one, ratios=(0.1, 0.6))}
     return {name: saved(model, place / name) for name, model in models.items()}
 
 
 def save_pair_model(pair_support: SupportModel, place: Path) -> str:
-    """Save a model that reads queries; its predictor has learned nothing, which no test needs."""
+    """Save a model that reads queries, with an untrained predictor."""
     predictor = Predictor(pair_support.classifier)
     return saved(replace(small.rationalizer(pair_support, predictor, TopK(0.3)), needs_query=True), place)
 
 
 def saved(model: Rationalizer, folder: Path) -> str:
-    """Save a model and return its place."""
     model.save_pretrained(folder)
     return str(folder)
 
 
 def loaded(*places: str, limits: BatchLimits | None = None) -> tuple[Models, ServerMetrics]:
-    """Load models as the command does."""
     metrics = ServerMetrics()
     return load_models(places, "cpu", metrics, limits), metrics
 
 
 def client_of(models: Models, metrics: ServerMetrics, config: ServeConfig | None = None) -> TestClient:
-    """Make a client in this process; the models are closed with it."""
+    """Make a client in this process, which closes the models."""
     return TestClient(create_app(models, metrics, config), base_url="http://127.0.0.1")
 
 
 @contextmanager
 def on_a_port(*places: str, config: ServeConfig | None = None) -> Iterator[str]:
-    """Serve models on a free port and return the URL."""
     with listening(*loaded(*places), config) as url:
         yield url
 
 
 @contextmanager
 def listening(models: Models, metrics: ServerMetrics, config: ServeConfig | None = None) -> Iterator[str]:
-    """Serve models that are loaded on a free port and return the URL."""
     with running(create_app(models, metrics, config)) as url:
         yield url
 
 
 def problem(response: Any) -> tuple[int, str]:
-    """Return status and message of a problem."""
     assert response.headers["content-type"] == "application/problem+json"
     body = response.json()
     assert (body.keys(), body["status"]) == ({"type", "title", "status", "detail"}, response.status_code)
@@ -80,7 +75,7 @@ def problem(response: Any) -> tuple[int, str]:
 
 
 def assert_same(one: Sequence[Answer], other: Sequence[Answer]) -> None:
-    """Check that answers are equal: labels and masks exactly, probabilities closely."""
+    """Check that labels and masks are equal, and probabilities nearly so."""
     for these, those in zip(one, other, strict=True):
         for left, right in zip(these, those, strict=True):
             assert left.mask == right.mask
@@ -99,18 +94,16 @@ def kept_of(record: dict[str, Any]) -> list[bool]:
 
 
 def csv_table(n_rows: int) -> str:
-    """Write a CSV file of so many texts."""
     return "id,text\n" + "".join(f"r-{number},{TEXT} {number}\n" for number in range(n_rows))
 
 
 def upload(client: TestClient, content: bytes | str, name: str = "reviews.csv", **form: Any) -> Any:
-    """Upload a file to a model."""
     body = content.encode() if isinstance(content, str) else content
     return client.post(form.pop("to", JOBS), files={"file": (name, body)}, data=form)
 
 
 def finished(client: TestClient, job: str) -> dict[str, Any]:
-    """Wait until a job is done, or has failed."""
+    """Wait until a job is done or has failed."""
     for _ in range(500):
         record: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
         if record["state"] in ("done", "failed"):

@@ -1,4 +1,4 @@
-"""What the discretizers should do, done slowly: every subset, every window, every step from scratch."""
+"""The discretizers by their definition: every subset, every window, every step from scratch."""
 
 import itertools
 from collections.abc import Sequence

@@ -20,48 +20,44 @@ from fresh.selection.extractors import SaliencyExtractor
 
 
 def settings(encoder: Path, **others: Any) -> dict[str, Any]:
-    """Settings that train on some dozen documents in less than a second."""
+    """Settings that train on a few dozen documents in less than a second."""
     quick = {"epochs": 2, "batch_size": 8, "learning_rate": 5e-3, "device": "cpu"}
     return {"encoder": str(encoder), "layers": "all", "dropout": 0.0, **quick, **others}
 
 
 def run_settings(encoder: Path, **others: Any) -> dict[str, Any]:
-    """The same for a whole training run, without an audit, which takes longer than training."""
+    """The same for a training run without an audit, which takes longer than training."""
     return {"audit": False, **settings(encoder, **others)}
 
 
 def options(encoder: Path, **others: Any) -> list[str]:
-    """The same as options of the command."""
+    """The same as command-line options."""
     given = run_settings(encoder, **others)
     flags = ["--audit" if given.pop("audit") else "--no-audit"]
     return [*flags, *(f"--{name.replace('_', '-')}={value}" for name, value in given.items())]
 
 
 def some(splits: Splits, n_train: int = 48, n_rest: int = 16) -> Splits:
-    """Take the first examples of each split."""
     return Splits(splits.train[:n_train], splits.dev[:n_rest], splits.test[:n_rest])
 
 
 def rationalizer(
     support: SupportModel, predictor: Predictor, discretizer: Any, scorer: str = "occlusion"
 ) -> Rationalizer:
-    """Put halves together that were trained once for all tests."""
+    """Combine halves that were trained once for all tests."""
     extractor = SaliencyExtractor(make_scorer(scorer, support, {}), discretizer, support)
     return Rationalizer(extractor, predictor, {"ratio": 0.2})
 
 
 def rows(examples: Iterable[Example]) -> list[dict[str, str]]:
-    """Write examples as a table has them."""
     return [{"id": e.document.id, "text": e.document.text, "label": e.label} for e in examples]
 
 
 def unmarked(example: Example) -> Example:
-    """Forget what people marked."""
     return Example(example.document, example.label)
 
 
 def write_csv(path: Path, table: Sequence[Mapping[str, Any]], delimiter: str = ",") -> Path:
-    """Write a table whose first line names the columns."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(table[0]), delimiter=delimiter)
         writer.writeheader()
@@ -70,7 +66,6 @@ def write_csv(path: Path, table: Sequence[Mapping[str, Any]], delimiter: str = "
 
 
 def write_jsonl(path: Path, table: Iterable[Any]) -> Path:
-    """Write one JSON object a line."""
     path.write_text("".join(json.dumps(row) + "\n" for row in table), encoding="utf-8")
     return path
 
@@ -82,13 +77,12 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def reported(report: Report | None) -> Report:
-    """Take the report that a trained model surely has."""
     assert report is not None
     return report
 
 
 class Saying(_Silent):
-    """A progress that keeps what is said."""
+    """Progress that records what it is to say."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -98,7 +92,7 @@ class Saying(_Silent):
 
 
 class LongWords:
-    """A scorer such as a user might write: longer words score higher."""
+    """A scorer that a user might write: longer words score higher."""
 
     def __init__(self, support: SupportModel) -> None:
         self.support = support

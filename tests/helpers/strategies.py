@@ -1,4 +1,4 @@
-"""Documents, masks and scores for tests that state laws."""
+"""Hypothesis strategies for documents, masks and scores."""
 
 from collections.abc import Sequence
 
@@ -31,21 +31,20 @@ SHARDS = (
 
 
 def texts(min_size: int = 0, max_size: int = 12) -> st.SearchStrategy[str]:
-    """Any text at all, most of it hard to split."""
+    """Any text, most of it hard to split."""
     anything = st.text(st.characters(), max_size=3)
     shards = st.lists(st.sampled_from(SHARDS) | anything, min_size=min_size, max_size=max_size)
     return shards.map("".join)
 
 
 def words() -> st.SearchStrategy[str]:
-    """Words without spaces, as a reader would see them or as a tokeniser left them."""
+    """Words without spaces, as a reader sees them or as a tokenizer left them."""
     easy = st.text("abcXYZ0'-.!é中", min_size=1, max_size=8)
     hard = st.text(st.characters(exclude_categories=("Cc", "Zs", "Zl", "Zp")), min_size=1, max_size=4)
     return easy | hard
 
 
 def documents(max_words: int = 12) -> st.SearchStrategy[Document]:
-    """Documents with a query, or with none."""
     return st.builds(
         Document.from_words,
         st.lists(words(), min_size=1, max_size=max_words),
@@ -55,45 +54,42 @@ def documents(max_words: int = 12) -> st.SearchStrategy[Document]:
 
 
 def masks(document: Document) -> st.SearchStrategy[Mask]:
-    """Masks that fit a document, the empty and the full one too."""
+    """Masks that fit a document, including the empty and the full one."""
     return flags(len(document.words)).map(lambda row: Mask(np.array(row)))
 
 
 def flags(n_words: int) -> st.SearchStrategy[list[bool]]:
-    """One flag a word."""
     return st.lists(st.booleans(), min_size=n_words, max_size=n_words)
 
 
 @st.composite
 def with_other_dropped_words(draw: st.DrawFn, document: Document, mask: Mask) -> Document:
-    """Documents that differ in the dropped words only: other words, of other lengths."""
+    """Documents that differ only in the dropped words, which may have other lengths."""
     changed = [word if kept else draw(words()) for word, kept in zip(document.words, mask.kept, strict=True)]
     return Document.from_words(changed, document.query, document.id)
 
 
 def numbers() -> st.SearchStrategy[float]:
-    """Whole numbers, eighths and tiny steps: signed, full of ties, and exact in every sum of a few."""
+    """Integers, eighths and tiny steps: signed, full of ties, and exact in every sum of a few."""
     return st.integers(-3, 5).map(float) | st.integers(-24, 40).map(lambda n: n / 8)
 
 
 def any_numbers() -> st.SearchStrategy[float]:
-    """Any finite number, the largest and the smallest too."""
+    """Any finite number, including the largest and the smallest."""
     return st.floats(allow_nan=False, allow_infinity=False)
 
 
 def saliencies(
     scores: st.SearchStrategy[float] | None = None, min_words: int = 1, max_words: int = 8
 ) -> st.SearchStrategy[Saliency]:
-    """Scores for one document."""
     rows = st.lists(numbers() if scores is None else scores, min_size=min_words, max_size=max_words)
     return rows.map(saliency)
 
 
 def saliency(scores: Sequence[float], id: str = "") -> Saliency:
-    """Scores for some label."""
     return Saliency(np.array(scores, dtype=np.float64), target="pos", id=id)
 
 
 def ratios() -> st.SearchStrategy[float]:
-    """Shares of the words, those included that floating point rounds the wrong way."""
+    """Ratios, including those that floating point rounds the wrong way."""
     return st.sampled_from((0.05, 0.07, 0.1, 0.14, 0.2, 0.28, 0.3, 0.55, 0.56, 0.7, 1.0)) | st.floats(0.001, 1)

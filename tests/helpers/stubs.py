@@ -1,4 +1,4 @@
-"""Models whose answers were written down beforehand: no network, and figures that one can work out by hand."""
+"""Models with predefined answers: no network, and figures that can be computed by hand."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -13,7 +13,7 @@ NAMES = {"p": "pos", "n": "neg", "x": "great"}
 
 
 class Stub:
-    """Answers one document after the other from a row of letters, and keeps the first words of each."""
+    """Answers documents in order from a string of letters, and keeps the first words of each."""
 
     check_query = Rationalizer.check_query
 
@@ -28,7 +28,6 @@ class Stub:
         self.settings = settings
 
     def explain_stream(self, documents: Iterator[Document], ratio: float | None = None) -> Iterator[Explanation]:
-        """Answer as it is written."""
         for document, answer in zip(documents, self.answers, strict=True):
             if answer == "!":
                 raise ValueError(f"Document {document.id!r} cannot be read.")
@@ -48,7 +47,6 @@ def stub(
     n_kept: int = 1,
     settings: Mapping[str, Any] | None = None,
 ) -> Rationalizer:
-    """Make a model of its answers."""
     return cast("Rationalizer", Stub(answers, labels, needs_query, n_kept, settings or {}))
 
 

@@ -1,4 +1,4 @@
-"""Studies small enough to work out by hand, and people who answer them."""
+"""Studies small enough to compute by hand, and people who answer them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,6 @@ HOURS = 3_600_000
 
 @dataclass(frozen=True)
 class First:
-    """Selects the first words of each document."""
-
     n_kept: int = 2
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
@@ -36,7 +34,7 @@ class First:
 
 @dataclass(frozen=True)
 class FakeModel:
-    """All that a study needs of a model."""
+    """Everything that a study needs of a model."""
 
     extractor: First = First()
     labels: tuple[str, ...] = ("neg", "pos")
@@ -50,7 +48,7 @@ def load(folder: str) -> FakeModel:
 
 
 def corpus(n: int = 20, n_words: int = 8, query: str = "", marked: bool = True, n_asked: int = 1) -> list[Example]:
-    """Make documents, each with words of its own, half of them positive."""
+    """Make documents with words of their own, half of them positive."""
     made: list[Example] = []
     for number in range(n):
         words = [f"Word{number // n_asked}.{place}" for place in range(n_words)]
@@ -70,7 +68,6 @@ WAYS = {
 
 
 def study(ways: Mapping[str, Any] | None = None, labels: Mapping[str, str] | None = None, **settings: Any) -> Study:
-    """Make the settings of a study."""
     config = from_mapping(StudyConfig, {"corpus": "file.csv", "sample": 6, "practice": 2, "checks": 1, **settings})
     tables = WAYS if ways is None else ways
     conditions = tuple(from_mapping(Condition, {**table, "name": name}) for name, table in tables.items())
@@ -83,17 +80,15 @@ def two_ways() -> dict[str, Any]:
 
 
 def plan(ways: Mapping[str, Any] | None = None, n: int = 20, **settings: Any) -> Plan:
-    """Make the plan of a study."""
     return make_plan(study(ways, **settings), corpus(n), load)
 
 
 def text_of(item: Item) -> str:
-    """Write out what is shown."""
     return " ".join(item.rationale.words)
 
 
 def as_earlier(store: Store) -> Store:
-    """Make of a study one as earlier versions wrote them, in which everybody reads the documents in one order."""
+    """Turn a study into one of an earlier version, in which everybody reads the documents in the same order."""
     with store.write_session() as session:
         row = session.scalars(select(StudyRow)).one()
         row.about = {name: value for name, value in row.about.items() if name != "own_orders"}
@@ -102,7 +97,7 @@ def as_earlier(store: Store) -> Store:
 
 
 def enroll(store: Store, name: str) -> int:
-    """Add somebody by the name that they have on a crowd platform, or find them."""
+    """Find or add an annotator by the name on a crowd platform."""
     with store.write_session() as session:
         lock_study(session)
         # They have no code, so that none is hashed, which takes long by design.
@@ -110,7 +105,7 @@ def enroll(store: Store, name: str) -> int:
 
 
 def join(store: Store, *names: str) -> list[int]:
-    """Let people take part, who have agreed."""
+    """Enroll people and record their consent."""
     people = [enroll(store, name) for name in names]
     for person in people:
         record_consent(store, person)
@@ -118,14 +113,13 @@ def join(store: Store, *names: str) -> list[int]:
 
 
 def get_item(store: Store, person: int) -> Task:
-    """Get the next item, of which there must be one."""
     task = next_item(store, person)
     assert task is not None
     return task
 
 
 def work(store: Store, person: int, most: int = 1000, answer: Answer = YES) -> int:
-    """Answer so many real items, and what comes before them, and count them."""
+    """Answer real items, and the practice and checks before them; return how many."""
     for done in range(most):
         while (task := next_item(store, person)) is not None and task.kind != "real":
             save_answer(store, person, task.item, answer)

@@ -1,4 +1,4 @@
-"""Many people at one study: as threads that answer as fast as they can, and as a process that is killed."""
+"""Many people in one study: as threads that answer as fast as they can, and as a process that is killed."""
 
 import sys
 import threading
@@ -17,7 +17,7 @@ from studies import enroll
 
 @dataclass(frozen=True)
 class Load:
-    """What became of many answers."""
+    """The outcome of many answers."""
 
     seconds: float
     acknowledged: int
@@ -30,7 +30,7 @@ class Load:
 
 
 def load(place: str, n_people: int, n_servers: int = 2, each_posts: int = 2) -> Load:
-    """Let people answer all that is there, each answer posted twice, over several servers."""
+    """Let people answer all items over several servers, each answer posted twice."""
     stores = [open_study(place) for _ in range(n_servers)]
     people = [enroll(stores[0], f"person {number}") for number in range(n_people)]
     for who in people:
@@ -70,7 +70,7 @@ def load(place: str, n_people: int, n_servers: int = 2, each_posts: int = 2) -> 
 
 
 def answer_until_killed(place: str) -> None:
-    """Answer, and tell each answer that was acknowledged."""
+    """Answer, and print each confirmed answer."""
     store = open_study(place)
     for number in range(1000):
         who = enroll(store, f"victim {number}")

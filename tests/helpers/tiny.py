@@ -1,4 +1,4 @@
-"""Encoders small enough to build for every test run: real architectures, two layers, sixteen wide."""
+"""Encoders small enough to build for every test run: real architectures with two layers of width 16."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ KEY_BIASES = (".key.bias", ".k_lin.bias", ".k.bias")
 
 
 def wordpiece(special: Sequence[str], unknown: str, frame: Callable[[Tokenizer], Any]) -> Tokenizer:
-    """BERT's way: lower case, whole words that are known, letters of all others."""
+    """BERT's tokenizer: lower case, whole known words, letters of all others."""
     vocabulary = [*special, *WORDS, *LETTERS, *("##" + letter for letter in LETTERS)]
     numbers = {piece: number for number, piece in enumerate(dict.fromkeys(vocabulary))}
     tokenizer = Tokenizer(models.WordPiece(numbers, unk_token=unknown))
@@ -37,7 +37,7 @@ def wordpiece(special: Sequence[str], unknown: str, frame: Callable[[Tokenizer],
 
 
 def byte_pairs(first: Sequence[str], last: Sequence[str], frame: Callable[[Tokenizer], Any]) -> Tokenizer:
-    """RoBERTa's way: bytes, and known words after a space, whose pieces bear a mark for it."""
+    """RoBERTa's tokenizer: bytes, and known words after a space, whose tokens carry a mark for it."""
     merges = [("Ġ" + word[:end], word[end]) for word in WORDS for end in range(len(word))]
     pieces = [*first, *sorted(pre_tokenizers.ByteLevel.alphabet()), *map("".join, merges), *last]
     numbers = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
@@ -49,7 +49,7 @@ def byte_pairs(first: Sequence[str], last: Sequence[str], frame: Callable[[Token
 
 
 def two_types(start: str, end: str) -> Callable[[Tokenizer], Any]:
-    """[CLS] text [SEP] query [SEP], where the query has a type of its own."""
+    """[CLS] text [SEP] query [SEP], with another token type for the query."""
     return template(f"{start} $A {end}", f"{start}:0 $A:0 {end}:0 $B:1 {end}:1", start, end)
 
 
@@ -59,7 +59,7 @@ def one_type(start: str, end: str) -> Callable[[Tokenizer], Any]:
 
 
 def template(single: str, pair: str, start: str, end: str) -> Callable[[Tokenizer], Any]:
-    """Make the function that puts special pieces around texts."""
+    """Make the function that adds special tokens to texts."""
 
     def make(tokenizer: Tokenizer) -> Any:
         special = [(piece, tokenizer.token_to_id(piece)) for piece in (start, end)]
@@ -86,26 +86,26 @@ MPNET_SPECIAL = ROBERTA_SPECIAL | {"unk_token": "[UNK]"}
 
 
 def bert_tokenizer() -> PreTrainedTokenizerFast:
-    """WordPiece with BERT's special pieces."""
+    """WordPiece with BERT's special tokens."""
     backend = wordpiece(list(BERT_SPECIAL.values()), "[UNK]", two_types("[CLS]", "[SEP]"))
     return PreTrainedTokenizerFast(tokenizer_object=backend, **BERT_SPECIAL)
 
 
 def mpnet_tokenizer() -> PreTrainedTokenizerFast:
-    """WordPiece with RoBERTa's special pieces."""
+    """WordPiece with RoBERTa's special tokens."""
     backend = wordpiece(list(MPNET_SPECIAL.values()), "[UNK]", one_type("<s>", "</s>"))
     return PreTrainedTokenizerFast(tokenizer_object=backend, **MPNET_SPECIAL)
 
 
 def roberta_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte pairs with RoBERTa's special pieces, the mask at the end."""
+    """Byte pairs with RoBERTa's special tokens, the mask at the end."""
     *first, mask = ROBERTA_SPECIAL.values()
     backend = byte_pairs(first, [mask], one_type("<s>", "</s>"))
     return PreTrainedTokenizerFast(tokenizer_object=backend, **ROBERTA_SPECIAL)
 
 
 def modernbert_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte pairs with BERT's special pieces, all at the end."""
+    """Byte pairs with BERT's special tokens, all at the end."""
     backend = byte_pairs(
         [], list(BERT_SPECIAL.values()), template("[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]", "[CLS]", "[SEP]")
     )
@@ -123,7 +123,7 @@ SHAPE: dict[str, Any] = {
 
 
 def shape(architecture: str) -> dict[str, Any]:
-    """Say how large a model of some architecture is, in its own words."""
+    """Return the size of a model in the terms of its architecture."""
     if architecture == "distilbert":
         return {"dim": WIDTH, "n_layers": 2, "n_heads": 2, "hidden_dim": 32} | {
             name: SHAPE[name] for name in ("max_position_embeddings", "initializer_range")
@@ -177,7 +177,6 @@ def build(architecture: str, folder: Path, mean: bool = False) -> Path:
 
 
 def write_pooling(folder: Path, mode: str) -> None:
-    """Write down how an encoder pools, as sentence-transformers does."""
     place = folder / "1_Pooling"
     place.mkdir(exist_ok=True)
     modes = {f"pooling_mode_{name}_token{'s' * (name == 'mean')}": name == mode for name in ("cls", "mean")}

@@ -29,7 +29,6 @@ def toy_splits(asks: bool) -> Splits:
 
 
 def toy_example(id: str, number: int, asks: bool, generator: np.random.Generator) -> Example:
-    """Put a deciding word among others."""
     deciding, asked = (ASKED_CASES if asks else CASES)[number % 4]
     words = generator.choice(FILLERS, size=int(generator.integers(5, 10))).tolist()
     place = int(generator.integers(len(words) + 1))
@@ -40,7 +39,7 @@ def toy_example(id: str, number: int, asks: bool, generator: np.random.Generator
 
 
 def undecided(example: Example) -> Example:
-    """Take the deciding word out, and leave the label."""
+    """Remove the deciding word, and keep the label."""
     document = example.document
     words = [word for word in document.words if word not in DECIDING]
     return Example(Document.from_words(words, document.query, f"{document.id}-undecided"), example.label)

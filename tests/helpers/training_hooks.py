@@ -1,4 +1,4 @@
-"""Ways to interrupt training, and to look at what it does."""
+"""Ways to interrupt and to observe training."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from fresh.training.step import Loss, TrainStep
 
 
 def interrupt_training(patch: pytest.MonkeyPatch, epochs: int, steps: int = 0) -> None:
-    """Raise KeyboardInterrupt after some whole epochs, of all networks together, and some steps of the next epoch."""
+    """Raise KeyboardInterrupt after some epochs, counted over all networks, and some steps of the next epoch."""
     real, whole_epochs = fresh.training.loop.train_epoch, iter(range(epochs))
 
     def train_epoch(job: Any, step: TrainStep, epoch: int, advance: Any, stop: Any = None) -> Any:
@@ -31,7 +31,7 @@ def interrupt_training(patch: pytest.MonkeyPatch, epochs: int, steps: int = 0) -
 
 
 def record_losses(patch: pytest.MonkeyPatch) -> list[tuple[list[int], float]]:
-    """List the numbers of the texts, and the loss, of every training step from here on."""
+    """Record the text numbers and the loss of every training step from now on."""
     recorded: list[tuple[list[int], float]] = []
     real = TrainStep.__init__
 
@@ -48,7 +48,7 @@ def record_losses(patch: pytest.MonkeyPatch) -> list[tuple[list[int], float]]:
 
 
 def list_epochs(patch: pytest.MonkeyPatch) -> list[str]:
-    """List the name of the network of every epoch that is finished from here on."""
+    """Record the name of the network of every finished epoch from now on."""
     names: list[str] = []
     real = fresh.training.loop._train
 

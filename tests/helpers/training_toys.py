@@ -1,4 +1,4 @@
-"""A network of three inputs, and ways to train it."""
+"""A network with three inputs, and ways to train it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,7 @@ SIZES = [8, 8, 3, 16, 1, 8]
 
 
 def network(dropout: float = 0.5) -> nn.Sequential:
-    """Something to train, with dropout, so that randomness matters."""
+    """Make a network with dropout, so that randomness matters."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1))
@@ -48,7 +48,7 @@ def loss_of(model: nn.Module) -> Loss:
 
 
 class Limited:
-    """A loss that has memory for some texts at once, and notes what it was called with."""
+    """A loss with memory for a limited number of texts, which records its calls."""
 
     def __init__(self, model: nn.Module, most: int = 1000) -> None:
         self.loss, self.most = loss_of(model), most
@@ -73,7 +73,7 @@ def make_job(
 def train(
     config: TrainConfig = CONFIG, scores: list[float] | None = None, context: RunContext | None = None
 ) -> nn.Sequential:
-    """Train the network, which has these scores on dev."""
+    """Train the network with given scores on dev."""
     model, left = network(), iter(scores or [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
     fit(make_job(model, loss_of(model), lambda: next(left), config, context=context))
     return model
@@ -82,7 +82,7 @@ def train(
 def train_judged(
     folder: Path, scores: dict[str, list[float]], n_epochs: int = 4, retention: Retention = "all"
 ) -> nn.Sequential:
-    """Train the network by several measures; training goes by the first."""
+    """Train the network with several measures, the first of which chooses the best epoch."""
     model, left = network(), {name: iter(values) for name, values in scores.items()}
     measures = {name: lambda name=name: next(left[name]) for name in scores}
     config = replace(CONFIG, epochs=n_epochs, patience=4)
@@ -97,7 +97,6 @@ def same(first: nn.Module, second: nn.Module) -> bool:
 
 
 def distance(first: nn.Module, second: nn.Module) -> float:
-    """Compute how far the weights of two networks are apart."""
     weights = zip(first.parameters(), second.parameters(), strict=True)
     return max(float((one - other).detach().abs().max()) for one, other in weights)
 
@@ -109,7 +108,6 @@ def batch_of(n_texts: int, dense: bool = True) -> BatchSpec:
 def make_steps(
     step: TrainStep, sizes: list[int], factors: list[float] | None = None, seeds: list[int] | None = None
 ) -> TrainStep:
-    """Make a step for each size of batch."""
     with torch.random.fork_rng(devices=[]):
         for size, factor, seed in zip(sizes, factors or [1.0] * len(sizes), seeds or range(len(sizes)), strict=True):
             step(batch_of(size), torch.arange(size), factor, seed)
@@ -117,7 +115,6 @@ def make_steps(
 
 
 def step_through(model: nn.Module, loss: Loss, sizes: list[int], n_parts: int = 1) -> TrainStep:
-    """Train a network with a step for each size of batch."""
     step = TrainStep(model, loss, STEP_CONFIG, ProcessGroup())
     step.n_parts = n_parts
     return make_steps(step, sizes)

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on this machine, for tests."""
+"""A Ray cluster of two nodes on this machine."""
 
 import os
 import tempfile
@@ -15,7 +15,7 @@ NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}
 
 @contextmanager
 def two_nodes() -> Iterator[Any]:
-    """Start two nodes of one core each, and see to it that nothing of them stays."""
+    """Start two nodes with one core each, and wait until all their processes have ended."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.pop("RAY_ADDRESS", None)
     from ray._common.utils import get_ray_address_file
@@ -35,20 +35,18 @@ def two_nodes() -> Iterator[Any]:
 
 
 def own_processes() -> list[psutil.Process]:
-    """Find all processes that this one started, and that those did."""
     found: list[psutil.Process] = psutil.Process().children(recursive=True)
     return found
 
 
 def is_of_ray(process: psutil.Process) -> bool:
-    """Say whether a process belongs to a cluster."""
     with suppress(psutil.Error):
         return any("ray" in word for word in (process.name(), *process.cmdline()))
     return False
 
 
 def who_has_open(path: Path) -> psutil.Process | None:
-    """Find the process of ours that has a file open."""
+    """Find the descendant of this process that has a file open."""
     for process in own_processes():
         with suppress(psutil.Error):
             if any(file.path == str(path) for file in process.open_files()):
@@ -57,7 +55,6 @@ def who_has_open(path: Path) -> psutil.Process | None:
 
 
 def until(holds: Callable[[], Any], seconds: float) -> None:
-    """Wait for something to happen."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "It did not happen in time."

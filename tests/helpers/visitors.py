@@ -1,4 +1,4 @@
-"""People at the pages of a study, over HTTP: one at a time, or a crowd; and servers for them."""
+"""People on the pages of a study, over HTTP: one at a time or a crowd; and servers for them."""
 
 import html
 import os
@@ -30,7 +30,7 @@ TOLD = re.compile(r'<(p|div)[^>]* role="alert"[^>]*>(.*?)</\1>', re.DOTALL)
 
 
 class Person:
-    """Somebody with a browser of their own, who fills in the form that is before them."""
+    """Somebody with a browser, who fills in the current form."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -38,56 +38,53 @@ class Person:
 
     @property
     def page(self) -> str:
-        """What is before them."""
         return str(self.answer.text)
 
     @property
     def status(self) -> int:
-        """How the server answered."""
         return int(self.answer.status_code)
 
     @property
     def told(self) -> list[str]:
-        """What a page says went wrong, line by line."""
+        """The problems that a page reports, line by line."""
         found = TOLD.search(self.page)
         lines = [] if found is None else re.sub(r"<[^>]+>", "", found[2]).strip().splitlines()
         return [html.unescape(line) for line in lines]
 
     @property
     def text(self) -> str:
-        """The words that are to be read; empty where there are none."""
+        """The words to read; empty if there are none."""
         found = SHOWN.search(self.page)
         return "" if found is None else html.unescape(found[1])
 
     def field(self, name: str) -> str:
-        """What a hidden field of the page holds."""
+        """Return the value of a hidden field."""
         found = re.search(rf'name="{name}" value="([^"]*)"', self.page)
         return "" if found is None else found[1]
 
     def get(self, path: str = "/") -> "Person":
-        """Open a page."""
         self.answer = self.client.get(path, headers=BROWSER)
         return self
 
     def post(self, path: str, **fields: Any) -> "Person":
-        """Send the form that is before them."""
+        """Send the current form."""
         self.answer = self.client.post(path, data={"form": self.field("form"), **fields}, headers=BROWSER)
         return self
 
     def enter(self, code: str) -> "Person":
-        """Sign in and agree."""
+        """Sign in and consent."""
         self.get().post("/sign-in", code=code)
         return self.post("/consent") if "I agree" in self.page else self
 
     def give(self, label: str = "pos", confidence: int | str = 3, readability: int | str = 4, **more: Any) -> "Person":
-        """Answer the text that is before them, and go on after practice."""
+        """Answer the current text, and continue after practice."""
         given = {"label": label, "confidence": confidence, "readability": readability, "milliseconds": 1200, **more}
         self.post("/answer", **{"ticket": self.field("ticket"), **given})
         return self.get("/item") if "Practice does not count" in self.page else self
 
 
 def visitor(app: FastAPI, base_url: str = "http://127.0.0.1") -> Person:
-    """Somebody with a browser of their own, at an app in this process."""
+    """Somebody with a browser, at an app in this process."""
     return Person(TestClient(app, base_url=base_url, raise_server_exceptions=False))
 
 
@@ -99,14 +96,14 @@ def site_of(app: FastAPI) -> Site:
 
 
 def go_by(app: FastAPI, hours: float) -> None:
-    """Let time go by at the server."""
+    """Advance the server's clock."""
     sessions = site_of(app).sessions
     at = sessions.clock() + int(hours * HOUR)
     object.__setattr__(sessions, "clock", lambda: at)
 
 
 def strip_practice(person: Person) -> Person:
-    """Do the practice, so that what comes next counts."""
+    """Finish the practice, so that answers count."""
     person.get("/item")
     while "Practice 1" in person.page or "Practice 2" in person.page:
         person.give()
@@ -114,7 +111,7 @@ def strip_practice(person: Person) -> Person:
 
 
 def finish(app: FastAPI, store: Store, n: int = 2, milliseconds: str = "2500") -> None:
-    """Let some people answer everything with one label."""
+    """Let some people answer everything with the same label."""
     for code in add_annotators(store, n):
         person = strip_practice(visitor(app).enter(code))
         while person.text:
@@ -123,7 +120,7 @@ def finish(app: FastAPI, store: Store, n: int = 2, milliseconds: str = "2500") -
 
 @contextmanager
 def server_of(place: str, *options: str) -> Iterator[tuple[str, "subprocess.Popen[str]", str]]:
-    """Serve a study in a process of its own; give its address, the process, and what it said of the admin page."""
+    """Serve a study in another process; yield its address, the process, and the line about the admin page."""
     command = [sys.executable, "-m", "fresh", "study", "serve", place, "--port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
         assert server.stdout is not None
@@ -139,7 +136,7 @@ def server_of(place: str, *options: str) -> Iterator[tuple[str, "subprocess.Pope
 
 @dataclass(frozen=True)
 class Crowd:
-    """What became of the answers of many people."""
+    """The outcome of the answers of many people."""
 
     seconds: float
     n_answers: int
@@ -155,7 +152,7 @@ class Crowd:
     """From sending an answer to having the next page."""
 
     def quantile(self, share: float) -> float:
-        """The time that this share of answers stayed below, in milliseconds."""
+        """Return the time within which this share of answers came back, in milliseconds."""
         ordered = sorted(self.times)
         return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
@@ -199,7 +196,7 @@ def crowd(place: str, addresses: Sequence[str], codes: Sequence[str], seconds: f
 def counted_up(
     place: str, seconds: float, said: Counter[tuple[int, str]], errors: tuple[str, ...], times: tuple[float, ...]
 ) -> Crowd:
-    """Hold what people were told against what is in the database."""
+    """Compare what people were told with the database."""
     with closing(open_study(place)) as store:
         found = read_answers(store)
         wanted = store.design.per_item

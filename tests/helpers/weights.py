@@ -1,4 +1,4 @@
-"""Changes of the weights that a folder holds."""
+"""Changes to saved weights."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,6 @@ Change = Callable[[Weights], Weights]
 
 
 def rewrite(folder: Path, change: Change) -> None:
-    """Change the weights of a saved network."""
     path = folder / "model.safetensors"
     save_file(change(load_file(path)), path, {"format": "pt"})
 

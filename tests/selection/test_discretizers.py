@@ -1,3 +1,4 @@
+import functools
 import json
 import math
 import re
@@ -51,7 +52,7 @@ EVERY: tuple[Discretizer, ...] = (
     ("n_words", "ratio", "expected"),
     [(100, 0.07, 7), (17, 0.2, 4), (10, 0.3, 3), (1, 0.01, 1), (25, 0.28, 7), (3, 1.0, 3), (5, 0, 1), (0, 0.5, 0)],
 )
-def test_a_ratio_buys_words_in_exact_arithmetic(n_words: int, ratio: float, expected: int) -> None:
+def test_the_budget_is_rounded_up_in_exact_arithmetic(n_words: int, ratio: float, expected: int) -> None:
     assert budget(n_words, ratio) == expected
 
 
@@ -80,26 +81,19 @@ def test_the_earlier_word_wins_a_tie() -> None:
     assert kept(TopK(0.5).select([saliency([-0.0, 0.0, -0.0, 0.0])])) == [[0, 1]]
 
 
-def test_the_best_run_wins() -> None:
-    [mask] = Contiguous(ratio=0.5).select([saliency([0.0, 0.9, 0.8, 0.1])])
-    assert mask.spans == ((1, 3),)
+def test_contiguous_by_hand() -> None:
+    documents = [saliency([0.0, 0.9, 0.8, 0.1]), saliency([-5.0, -4.0, -1.0, -2.0])]
+    assert kept(Contiguous(0.5).select(documents)) == [[1, 2], [2, 3]]
 
 
-def test_the_best_run_of_negative_scores_is_inside_the_document() -> None:
-    assert kept(Contiguous(0.5).select([saliency([-5.0, -4.0, -1.0, -2.0])])) == [[2, 3]]
-
-
-def test_the_leftmost_run_wins_a_tie_that_noise_hides() -> None:
+def test_the_leftmost_window_wins_a_tie_that_rounding_hides() -> None:
     sums = np.cumsum([0.0] + [0.1] * 5)
     assert sums[3] - sums[1] > sums[2] - sums[0]
     assert kept(Contiguous(0.4).select([saliency([0.1] * 5)])) == [[0, 1]]
+    assert kept(Contiguous(0.5).select([saliency([1.0, 1.0 + 1e-14])])) == [[1]]  # a real difference is no tie
 
 
-def test_a_real_difference_is_no_tie() -> None:
-    assert kept(Contiguous(0.5).select([saliency([1.0, 1.0 + 1e-14])])) == [[1]]
-
-
-def test_a_threshold_keeps_all_that_reach_it_and_the_best_word_anyway() -> None:
+def test_a_threshold_keeps_the_words_that_reach_it_and_always_the_best() -> None:
     documents = [saliency([0.5, 0.4, 0.6]), saliency([0.1, 0.2, 0.2])]
     assert kept(Threshold(0.5).select(documents)) == [[0, 2], [1]]
 
@@ -119,14 +113,6 @@ def test_many_documents_are_cut_as_each_alone(discretizer: Discretizer, n_words:
     assert masks == [discretizer.select([document])[0] for document in documents]
 
 
-@pytest.mark.parametrize("discretizer", EVERY)
-def test_masks_are_read_only_and_do_not_depend_on_each_other(discretizer: Discretizer) -> None:
-    masks = discretizer.select([saliency([1.0, 2.0]), saliency([2.0, 1.0]), saliency([3.0])])
-    assert not any(mask.kept.flags.writeable for mask in masks)
-    with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
-        masks[0].kept.flags.writeable = True
-
-
 def test_masks_are_made_from_flags_in_a_row() -> None:
     flags = np.array([True, False, False])
     masks = Mask.from_flags(flags, [2, 0, 1])
@@ -144,7 +130,7 @@ def test_contiguous_is_the_best_window(corpus: list[Saliency], ratio: float) -> 
 
 
 @given(st.lists(st.integers(-9, 30), min_size=1, max_size=60), ratios(), st.sampled_from((10, 7, 1000, 3e20, 1e-300)))
-def test_decimal_windows_tie_as_their_decimals_do(numerators: list[int], ratio: float, unit: float) -> None:
+def test_windows_of_decimals_tie_as_exact_sums_do(numerators: list[int], ratio: float, unit: float) -> None:
     [mask] = Contiguous(ratio).select([saliency([numerator / unit for numerator in numerators])])
     whole = [Fraction(numerator) for numerator in numerators]
     assert mask.spans == (slow_window(whole, slow_budget(len(whole), ratio)),)
@@ -169,12 +155,12 @@ def test_a_threshold_is_a_filter(corpus: list[Saliency], cutoff: int) -> None:
 
 @pytest.mark.parametrize("discretizer", PER_INSTANCE)
 @given(corpus=st.lists(saliencies(any_numbers(), min_words=0, max_words=12), max_size=6))
-def test_a_document_does_not_feel_its_neighbours(discretizer: Discretizer, corpus: list[Saliency]) -> None:
+def test_other_documents_do_not_matter(discretizer: Discretizer, corpus: list[Saliency]) -> None:
     small = [saliency((s.scores / 2.0**64).tolist()) for s in corpus]
     assert discretizer.select(small) == [mask for s in small for mask in discretizer.select([s])]
 
 
-# What all of them keep to
+# Laws of all discretizers
 
 
 @pytest.mark.parametrize("discretizer", EVERY)
@@ -198,19 +184,13 @@ def test_a_document_without_words_gets_an_empty_mask(discretizer: Discretizer) -
     assert [len(mask) for mask in masks] == [0, 1, 0]
 
 
-@pytest.mark.parametrize("discretizer", EVERY)
-def test_every_discretizer_comes_back_from_json(discretizer: Discretizer) -> None:
+@given(st.sampled_from(EVERY) | st.builds(LearnedTopK, st.just(0.1), any_numbers()))
+def test_every_discretizer_survives_json_to_the_digit(discretizer: Discretizer) -> None:
     record = json.loads(json.dumps(discretizer_to_dict(discretizer), allow_nan=False))
     assert discretizer_from_dict(record) == discretizer
 
 
-@given(any_numbers())
-def test_a_learned_cutoff_comes_back_to_the_digit(cutoff: float) -> None:
-    record = json.loads(json.dumps(discretizer_to_dict(LearnedTopK(0.1, cutoff)), allow_nan=False))
-    assert discretizer_from_dict(record) == LearnedTopK(0.1, cutoff)
-
-
-def test_discretizers_are_known_by_name() -> None:
+def test_records_of_discretizers() -> None:
     assert list(DISCRETIZERS) == ["top_k", "contiguous", "global_top_k", "global_contiguous", "threshold"]
     assert discretizer_to_dict(TopK(0.2)) == {"name": "top_k", "ratio": 0.2}
     assert discretizer_from_dict({"name": "global_top_k", "ratio": 0.2}) == GlobalTopK(0.2)
@@ -220,7 +200,7 @@ def test_discretizers_are_known_by_name() -> None:
 
 
 @pytest.mark.parametrize("kind", [TopK, Contiguous, GlobalTopK, GlobalContiguous])
-@pytest.mark.parametrize("ratio", [0, 0.0, -0.1, 1.1, math.nan, math.inf, "0.2", None, True])
+@pytest.mark.parametrize("ratio", [0, -0.1, 1.1, math.nan, math.inf, "0.2", None, True])
 def test_a_bad_ratio_is_refused(kind: type[Any], ratio: object) -> None:
     with pytest.raises(ValueError, match=f"^ratio must be in \\(0, 1\\], got {re.escape(repr(ratio))}\\.$"):
         kind(ratio)
@@ -229,42 +209,21 @@ def test_a_bad_ratio_is_refused(kind: type[Any], ratio: object) -> None:
 @pytest.mark.parametrize("kind", [GlobalTopK, GlobalContiguous])
 @pytest.mark.parametrize("minimum", [-0.1, 0.3, math.nan, "0.1"])
 def test_a_bad_minimum_is_refused(kind: type[Any], minimum: object) -> None:
-    message = f"^minimum must be in \\[0, 0\\.2\\], got {re.escape(repr(minimum))}\\.$"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^minimum must be in \\[0, 0\\.2\\], got {re.escape(repr(minimum))}\\.$"):
         kind(0.2, minimum)
 
 
 @pytest.mark.parametrize("cutoff", [math.nan, math.inf, "high"])
 def test_a_bad_cutoff_is_refused(cutoff: Any) -> None:
-    message = f"^cutoff must be a finite number, got {re.escape(repr(cutoff))}\\.$"
-    for make in (Threshold, lambda value: LearnedTopK(0.1, value), lambda value: LearnedContiguous(0.1, value)):
-        with pytest.raises(ValueError, match=message):
+    for make in (Threshold, functools.partial(LearnedTopK, 0.1), functools.partial(LearnedContiguous, 0.1)):
+        with pytest.raises(ValueError, match=f"^cutoff must be a finite number, got {re.escape(repr(cutoff))}\\.$"):
             make(cutoff)
 
 
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ({"name": "topk", "ratio": 0.2}, r"topk is not a discretizer.*Did you mean top_k\?"),
-        ({"name": "xyz"}, "xyz is not a discretizer.*top_k, contiguous, global_top_k, "),
-        ({"ratio": 0.2}, "None is not a discretizer"),
-        ({"name": "top_k", "ration": 0.2}, r"Did you mean ratio\?\ntop_k needs ratio"),
-    ],
-)
-def test_a_record_that_names_no_discretizer_is_refused(record: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        discretizer_from_dict(record)
-
-
-def test_a_discretizer_of_ones_own_cannot_be_written_down() -> None:
+def test_a_custom_discretizer_cannot_be_saved() -> None:
     class KeepAll:
         def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
             return [Mask.full(len(scores)) for scores in saliencies]
 
     with pytest.raises(TypeError, match=r"^KeepAll cannot be saved\. There are: top_k, "):
         discretizer_to_dict(KeepAll())
-
-
-def test_settings_cannot_be_changed() -> None:
-    with pytest.raises(AttributeError):
-        TopK(0.2).ratio = 0.3  # type: ignore[misc]

@@ -1,6 +1,7 @@
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,6 @@ from fresh.selection.discretizers import Contiguous, TopK, budget
 from fresh.selection.extractors import (
     MAX_POINTS,
     Curve,
-    Extractor,
     FullText,
     HumanRationales,
     SaliencyExtractor,
@@ -54,26 +54,22 @@ def flags(*masks: Mask) -> list[list[int]]:
     return [mask.kept.astype(int).tolist() for mask in masks]
 
 
-def test_the_baseline_keeps_all() -> None:
-    assert flags(*FullText().extract([FILM, SEA])) == [[1, 1, 1], [1, 1, 1, 1, 1, 1]]
-
-
-def test_a_scorer_of_ones_own_will_do() -> None:
+def test_a_custom_scorer_selects_words() -> None:
     extractor = SaliencyExtractor(LongestWords(), TopK(0.3))
     assert flags(*extractor.extract([FILM, SEA])) == [[0, 1, 0], [1, 1, 0, 0, 0, 0]]
     assert flags(*SaliencyExtractor(LongestWords(), Contiguous(0.5)).extract([FILM])) == [[0, 1, 1]]
     assert scorer_to_dict(LongestWords()) == {"name": "custom", "class": "tests.selection.test_extractors.LongestWords"}
 
 
-def test_the_scores_come_with_the_masks_where_there_are_any() -> None:
+def test_masks_come_with_scores_if_there_are_any() -> None:
     masks, scores = extract_with_scores(SaliencyExtractor(LongestWords(), TopK(0.3)), [FILM])
     assert flags(*masks) == [[0, 1, 0]]
     assert scores[0] is not None
     assert scores[0].scores.tolist() == [1, 4, 4]
-    assert extract_with_scores(FullText(), [FILM]) == ([Mask.full(3)], [None])
+    assert extract_with_scores(FullText(), [FILM, SEA]) == ([Mask.full(3), Mask.full(6)], [None, None])
 
 
-def test_a_support_model_chooses_the_word_that_decides(support: SupportModel, toy: Splits) -> None:
+def test_occlusion_of_a_support_model_selects_the_deciding_word(support: SupportModel, toy: Splits) -> None:
     documents = [example.document for example in toy.test]
     masks = SaliencyExtractor(Occlusion(support), TopK(0.1), support).extract(documents)
     human = [example.human for example in toy.test]
@@ -88,26 +84,21 @@ def test_a_support_model_chooses_the_word_that_decides(support: SupportModel, to
         (LongestWords(value=float("nan")), "score of word 0 in document 'film' is nan"),
     ],
 )
-def test_scores_that_do_not_fit_are_noticed(scorer: LongestWords, message: str) -> None:
+def test_scores_that_do_not_fit_are_refused(scorer: LongestWords, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SaliencyExtractor(scorer, TopK(0.5)).extract([FILM, SEA])
 
 
-@pytest.mark.parametrize("name", SCORERS)
-def test_no_scorer_can_be_given_a_label(name: str) -> None:
-    signature = inspect.signature(SCORERS[name].score, eval_str=True)
-    assert {key: value.annotation for key, value in signature.parameters.items() if key != "self"} == {
-        "documents": Sequence[Document]
-    }
-
-
-@pytest.mark.parametrize("kind", [FullText, HumanRationales, SaliencyExtractor])
-def test_no_extractor_can_be_given_a_label(kind: type[Extractor]) -> None:
-    parameters = inspect.signature(kind.extract, eval_str=True).parameters
+@pytest.mark.parametrize(
+    "method",
+    [*(kind.score for kind in SCORERS.values()), FullText.extract, HumanRationales.extract, SaliencyExtractor.extract],
+)
+def test_scorers_and_extractors_receive_documents_only(method: Callable[..., Any]) -> None:
+    parameters = inspect.signature(method, eval_str=True).parameters
     assert [value.annotation for key, value in parameters.items() if key != "self"] == [Sequence[Document]]
 
 
-def test_labels_are_left_behind_in_training(toy: Splits) -> None:
+def test_scorers_see_no_labels_in_training(toy: Splits) -> None:
     seen: list[object] = []
 
     class Spy(LongestWords):
@@ -124,22 +115,18 @@ MARKED = Mask(np.array([False, True, False]))
 KNOWN = HumanRationales.of([Example(FILM, "pos", MARKED), Example(SEA, "neg", Mask.from_spans([(1, 3), (5, 6)], 6))])
 
 
-def test_what_people_marked_is_kept() -> None:
+def test_the_words_that_people_marked_are_kept() -> None:
     assert flags(*KNOWN.extract([SEA, FILM, SEA])) == [[0, 1, 1, 0, 0, 1], [0, 1, 0], [0, 1, 1, 0, 0, 1]]
     assert extract_with_scores(KNOWN, [FILM]) == ([MARKED], [None])
 
 
-def test_a_document_is_known_by_its_words_and_its_query() -> None:
+def test_a_document_is_identified_by_its_words_and_query() -> None:
     asked = Document.from_words(FILM.words, ["praise"])
     marks = HumanRationales.of([Example(FILM, "pos", MARKED), Example(asked, "pos", ~MARKED)])
     again = Document.from_words(FILM.words, id="another name")
     assert flags(*marks.extract([again, asked])) == [[0, 1, 0], [1, 0, 1]]
-
-
-def test_a_word_of_the_query_is_no_word_of_the_text() -> None:
-    other = Document.from_words(["a", "good"], ["film"], id="other")
-    with pytest.raises(ValueError, match="'other'"):
-        KNOWN.extract([other])
+    with pytest.raises(ValueError, match="'other'"):  # a word of the query is not a word of the text
+        KNOWN.extract([Document.from_words(["a", "good"], ["film"], id="other")])
 
 
 def test_half_a_surrogate_pair_can_be_marked() -> None:
@@ -147,19 +134,19 @@ def test_half_a_surrogate_pair_can_be_marked() -> None:
     assert HumanRationales.of([Example(strange, "pos", Mask.full(2))]).extract([strange]) == [Mask.full(2)]
 
 
-def test_a_document_that_nobody_marked_is_not_known() -> None:
+def test_a_document_without_marks_is_refused() -> None:
     unmarked = Document.from_words(["a", "bad", "film"], id="new")
     marks = HumanRationales.of([Example(FILM, "pos", MARKED), Example(unmarked, "neg")])
     with pytest.raises(ValueError, match=r"Document 'new' has no human rationale.*method=fresh"):
         marks.extract([FILM, unmarked])
 
 
-def test_documents_of_the_same_words_keep_the_marks_of_their_own() -> None:
+def test_documents_of_the_same_words_keep_their_own_marks() -> None:
     first, second, stranger = (replace(FILM, id=name) for name in ("first", "second", "stranger"))
     marks = HumanRationales.of([Example(first, "pos", MARKED), Example(second, "neg", ~MARKED)])
     assert marks.extract([second, first]) == [~MARKED, MARKED]
     with pytest.raises(ValueError, match=r"^Document 'stranger' has no human rationale"):
-        marks.extract([stranger])  # there is no telling whose marks would be meant
+        marks.extract([stranger])  # the marks of either might apply
     agreed = HumanRationales.of([Example(first, "pos", MARKED), Example(second, "neg", MARKED)])
     assert agreed.extract([stranger]) == [MARKED]
 
@@ -167,38 +154,30 @@ def test_documents_of_the_same_words_keep_the_marks_of_their_own() -> None:
 # Curves
 
 
-@given(st.integers(1, 2000), ratios(), ratios(), st.integers(2, MAX_POINTS))
-def test_points_go_word_by_word_from_the_shortest_to_the_longest(
-    n_words: int, one: float, other: float, most: int
-) -> None:
+@given(st.integers(1, 2000), ratios(), ratios())
+def test_points_go_word_by_word_from_the_shortest_to_the_longest(n_words: int, one: float, other: float) -> None:
     low, high = sorted((one, other))
-    counts = [budget(n_words, ratio) for ratio in curve_ratios(n_words, low, high, most)]
+    counts = [budget(n_words, ratio) for ratio in curve_ratios(n_words, low, high)]
     first, last = budget(n_words, low), budget(n_words, high)
     assert counts == sorted(set(counts))
     assert (counts[0], counts[-1]) == (first, last)
-    assert len(counts) == min(most, last - first + 1)
+    assert len(counts) == min(MAX_POINTS, last - first + 1)
 
 
 def made_up_curve(labels: Sequence[str]) -> Curve:
-    """A document whose rationales, a word longer each, are answered as given."""
+    """Make a document whose rationales, each one word longer, have the given labels."""
     document = Document.from_words(["film"] * len(labels))
-    saliency = Saliency(np.zeros(len(labels)), "pos")
+    masks = [Mask(np.arange(len(labels)) <= place) for place in range(len(labels))]
     return Curve(
         tuple(
-            Explanation(
-                document,
-                Mask(np.arange(len(labels)) <= place),
-                document.cut(Mask(np.arange(len(labels)) <= place)),
-                Prediction(label, {label: 1.0}),
-                saliency,
-            )
-            for place, label in enumerate(labels)
+            Explanation(document, mask, document.cut(mask), Prediction(label, {label: 1.0}))
+            for mask, label in zip(masks, labels, strict=True)
         )
     )
 
 
 @given(st.lists(st.sampled_from(("neg", "pos", "mixed")), min_size=1, max_size=12))
-def test_the_minimal_rationale_is_the_shortest_from_which_on_the_answer_stays(labels: list[str]) -> None:
+def test_every_rationale_longer_than_the_minimal_one_has_its_answer(labels: list[str]) -> None:
     curve = made_up_curve(labels)
     enough = [place for place in range(len(labels)) if set(labels[place:]) == {labels[-1]}]
     assert len(curve) == len(labels)

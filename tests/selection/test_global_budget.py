@@ -28,21 +28,19 @@ MANY = st.lists(saliencies(st.integers(-2, 3).map(float) | numbers(), max_words=
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "discretizers.py"
 
 
-def test_a_common_budget_goes_to_the_best_words() -> None:
+def test_the_budget_buys_the_best_words() -> None:
     documents = [saliency([0.9, 0.8, 0.7, 0.6]), saliency([0.1, 0.2, 0.3, 0.75])]
     assert kept(GlobalTopK(0.5, minimum=0.25).select(documents)) == [[0, 1, 2], [3]]
     assert kept(GlobalTopK(0.5, minimum=0.5).select(documents)) == [[0, 1], [2, 3]]
 
 
-def test_a_common_budget_goes_to_the_runs_that_gain_most() -> None:
+def test_the_budget_grows_the_windows_that_gain_most() -> None:
     documents = [saliency([5.0, 1.0, 4.0]), saliency([3.0, 2.0, 0.0])]
     # Minima: 5 and 3. Gains: the first document 1 then 4, the second 2 then 0.
     assert kept(GlobalContiguous(0.5, minimum=0).select(documents)) == [[0], [0, 1]]
     assert kept(GlobalContiguous(0.66, minimum=0).select(documents)) == [[0, 1], [0, 1]]
     assert kept(GlobalContiguous(0.83, minimum=0).select(documents)) == [[0, 1, 2], [0, 1]]
-
-
-def test_a_longer_run_may_stand_elsewhere() -> None:
+    # A longer window may be elsewhere.
     assert kept(GlobalContiguous(0.5, minimum=0).select([saliency([5.0, 0.0, 4.0, 4.0])])) == [[2, 3]]
 
 
@@ -57,16 +55,11 @@ def test_equal_gains_tie_although_the_words_before_them_differ() -> None:
     assert kept(GlobalContiguous(0.83, minimum=0.3).select(documents)) == [[0, 1, 2, 3], [0]]
 
 
-def test_minima_win_over_the_budget() -> None:
-    documents = [saliency([1.0]) for _ in range(10)]
-    assert kept(GlobalTopK(0.1).select(documents)) == [[0]] * 10
-    assert kept(GlobalContiguous(0.1).select(documents)) == [[0]] * 10
-
-
-def test_the_minimum_is_half_the_ratio_unless_given() -> None:
+@pytest.mark.parametrize("kind", [GlobalTopK, GlobalContiguous])
+def test_the_minimum_is_half_the_ratio_and_outweighs_the_budget(kind: type[GlobalTopK | GlobalContiguous]) -> None:
     documents = [saliency([9.0] * 10), saliency([0.0] * 10)]
-    assert [len(words) for words in kept(GlobalTopK(0.4).select(documents))] == [6, 2]
-    assert [len(words) for words in kept(GlobalContiguous(0.4).select(documents))] == [6, 2]
+    assert [len(words) for words in kept(kind(0.4).select(documents))] == [6, 2]
+    assert kept(kind(0.1).select([saliency([1.0])] * 10)) == [[0]] * 10
 
 
 @pytest.mark.parametrize("n_stacked", [7, 2**16])
@@ -91,7 +84,7 @@ def test_global_contiguous_is_the_greedy_choice(
 
 
 @pytest.mark.parametrize("scores", ["attention", "signed"])
-def test_plain_python_keeps_the_same_words_of_many_documents(scores: str) -> None:
+def test_plain_python_keeps_the_same_words(scores: str) -> None:
     with patch("fresh.selection._topk.N_STACKED", 1000):
         rows = runpy.run_path(str(BENCHMARK))["rows"](400, 40, scores)
     assert [row["documents"] for row in rows] == [400] * 5
@@ -121,16 +114,6 @@ def test_learned_top_k_keeps_the_minimum_and_what_reaches_the_cutoff(
     assert kept(LearnedTopK(minimum, cutoff).select(corpus)) == expected
 
 
-@given(MANY, ratios(), numbers())
-def test_learned_contiguous_cuts_each_document_as_if_alone(
-    corpus: list[Saliency], minimum: float, cutoff: float
-) -> None:
-    discretizer = LearnedContiguous(minimum, cutoff)
-    with patch("fresh.selection._topk.N_STACKED", 7):
-        masks = discretizer.select(corpus)
-    assert masks == discretizer.select(corpus) == [discretizer.select([scores])[0] for scores in corpus]
-
-
 @given(CORPORA, ratios(), st.integers(-4, 6))
 def test_learned_contiguous_grows_while_the_next_word_gains_enough(
     corpus: list[Saliency], minimum: float, cutoff: int
@@ -144,7 +127,7 @@ def test_learned_contiguous_grows_while_the_next_word_gains_enough(
 
 
 @given(CORPORA, ratios(), st.floats(0, 1))
-def test_what_global_top_k_learns_gives_back_its_choice(corpus: list[Saliency], ratio: float, part: float) -> None:
+def test_the_rule_learned_by_top_k_repeats_its_choice(corpus: list[Saliency], ratio: float, part: float) -> None:
     discretizer = GlobalTopK(ratio, ratio * part)
     learned, masks = discretizer.learn(corpus), discretizer.select(corpus)
     dropped = [s for scores, mask in zip(corpus, masks, strict=True) for s in scores.scores[~mask.kept]]
@@ -153,7 +136,7 @@ def test_what_global_top_k_learns_gives_back_its_choice(corpus: list[Saliency], 
 
 
 @given(CORPORA, ratios(), st.floats(0, 1))
-def test_what_global_contiguous_learns_gives_back_its_choice(corpus: list[Saliency], ratio: float, part: float) -> None:
+def test_the_rule_learned_by_contiguous_repeats_its_choice(corpus: list[Saliency], ratio: float, part: float) -> None:
     discretizer = GlobalContiguous(ratio, ratio * part)
     learned, masks = discretizer.learn(corpus), discretizer.select(corpus)
     rows = [(exact(scores), int(mask.kept.sum())) for scores, mask in zip(corpus, masks, strict=True)]
@@ -162,7 +145,7 @@ def test_what_global_contiguous_learns_gives_back_its_choice(corpus: list[Salien
     assert learned.select(corpus) == masks
 
 
-def test_a_last_step_that_opens_a_better_one_is_followed() -> None:
+def test_a_learned_rule_takes_a_better_word_behind_the_last_one() -> None:
     documents = [saliency([5.0, 1.0, 4.0])]
     learned = GlobalContiguous(0.66, minimum=0).learn(documents)
     assert learned == LearnedContiguous(0, 1.0)

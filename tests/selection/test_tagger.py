@@ -40,7 +40,7 @@ KINDS: tuple[Kind, ...] = ("words", "chain")
 
 
 ONE_WORD = TopK(0.1)
-"""Keeps a single word of each document of the toy corpus."""
+"""Keeps one word of each document of the toy corpus."""
 
 
 def marks(examples: Sequence[Example]) -> list[tuple[Document, Mask]]:
@@ -53,7 +53,7 @@ def documents_of(examples: Sequence[Example]) -> list[Document]:
 
 @pytest.fixture(scope="module")
 def taggers(toy: Splits, quick: ClassifierConfig) -> dict[Kind, Tagger]:
-    """A tagger of each kind that learnt from people."""
+    """A tagger of each kind that learned from people."""
     return {kind: Tagger.train(marks(toy.train), marks(toy.dev), ONE_WORD, quick, kind) for kind in KINDS}
 
 
@@ -62,7 +62,7 @@ def tagger(request: pytest.FixtureRequest, taggers: dict[Kind, Tagger]) -> Tagge
     return taggers[request.param]
 
 
-# What it finds
+# Scores
 
 
 def test_a_tagger_finds_what_people_marked(tagger: Tagger, toy: Splits) -> None:
@@ -79,7 +79,7 @@ def test_each_word_has_a_score_from_0_to_1_that_explains_no_label(tagger: Tagger
 
 
 @torch.no_grad()
-def test_words_that_are_all_sure_to_be_kept_are_still_ranked(quick: ClassifierConfig, toy: Splits) -> None:
+def test_words_with_probabilities_close_to_1_are_still_ranked(quick: ClassifierConfig, toy: Splits) -> None:
     network = build_tagger("words", quick)
     network.head.out.bias.fill_(25.0)
     documents = documents_of(toy.test[:8])
@@ -89,22 +89,14 @@ def test_words_that_are_all_sure_to_be_kept_are_still_ranked(quick: ClassifierCo
         assert len(set(saliency.scores.tolist())) == len(set(logits.tolist())) > 1
 
 
-def test_no_documents_have_no_scores(tagger: Tagger) -> None:
-    assert tagger.score([]) == []
-
-
 def test_other_documents_do_not_matter(tagger: Tagger, toy: Splits) -> None:
     long = Document.from_words(["the", "film"] * 20 + ["awful"], id="long")
     documents = [*documents_of(toy.test), long, Document.from_words(["incomprehensibilities"])]
     alone = [tagger.score([document])[0] for document in documents]
-    for one, other in zip(alone, tagger.score(documents), strict=True):
-        np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
-    for one, other in zip(alone, reversed(tagger.score(documents[::-1])), strict=True):
-        np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
-
-
-def test_scoring_leaves_no_trace(tagger: Tagger, toy: Splits) -> None:
-    tagger.score(documents_of(toy.test))
+    for together in (tagger.score(documents), tagger.score(documents[::-1])[::-1]):
+        for one, other in zip(alone, together, strict=True):
+            np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
+    assert tagger.score([]) == []
     assert not tagger.network.training
     assert all(weight.grad is None for weight in tagger.network.parameters())
 
@@ -125,7 +117,7 @@ def test_every_discretizer_cuts_its_scores(name: str, tagger: Tagger, toy: Split
     assert "contiguous" not in name or all(len(mask.spans) == 1 for mask in masks)
 
 
-def test_a_tagger_is_given_no_label() -> None:
+def test_a_tagger_receives_no_label() -> None:
     for function in (Tagger.score, Tagger.train):
         kinds = [parameter.annotation for parameter in inspect.signature(function, eval_str=True).parameters.values()]
         assert not any("Example" in str(kind) for kind in kinds)
@@ -142,8 +134,8 @@ def test_a_tagger_reads_the_query(quick: ClassifierConfig) -> None:
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def beginner(request: pytest.FixtureRequest, toy: Splits, quick: ClassifierConfig) -> Tagger:
-    """A tagger of beginnings that was taught to keep what it never reads."""
+def truncating_tagger(request: pytest.FixtureRequest, toy: Splits, quick: ClassifierConfig) -> Tagger:
+    """A tagger that reads only beginnings, and learned to keep words behind them."""
     network = replace(quick.network, long="truncate")
     config = replace(quick, network=network, train=replace(quick.train, epochs=1))
     late = [(lengthened(document), Mask.from_spans([(100, 120)], 150)) for document, _ in marks(toy.train[:24])]
@@ -155,8 +147,8 @@ def lengthened(document: Document) -> Document:
 
 
 @pytest.mark.parametrize("name", DISCRETIZERS)
-def test_a_word_that_was_not_read_is_never_kept(name: str, beginner: Tagger, toy: Splits) -> None:
-    scores = beginner.score([lengthened(document) for document in documents_of(toy.test)])
+def test_a_word_that_was_not_read_is_never_kept(name: str, truncating_tagger: Tagger, toy: Splits) -> None:
+    scores = truncating_tagger.score([lengthened(document) for document in documents_of(toy.test)])
     config = CutConfig(discretizer=name, ratio=0.9)
     for discretizer in (config.make_discretizer(), learn_cutoff(config.make_discretizer(), scores)):
         for saliency, mask in zip(scores, select_masks(discretizer, scores), strict=True):
@@ -178,7 +170,7 @@ def test_every_word_of_a_long_document_has_its_own_score(long: Any, quick: Class
     assert len(short) == 3
 
 
-# Saved and loaded
+# Saving and loading
 
 
 def test_a_saved_tagger_gives_the_same_masks_and_answers(
@@ -193,8 +185,7 @@ def test_a_saved_tagger_gives_the_same_masks_and_answers(
     assert loaded.extractor.discretizer == TopK(0.2)
     documents = documents_of(toy.test)
     for one, other in zip(model.explain(documents), loaded.explain(documents), strict=True):
-        assert one.mask == other.mask
-        assert one.prediction == other.prediction
+        assert (one.mask, one.prediction) == (other.mask, other.prediction)
         assert one.saliency is not None
         assert other.saliency is not None
         assert one.saliency.scores.tolist() == other.saliency.scores.tolist()
@@ -203,7 +194,7 @@ def test_a_saved_tagger_gives_the_same_masks_and_answers(
     assert "extractor/tags.json" in small.digests(tmp_path / "model")
 
 
-def test_a_gate_of_numbers_scores_by_its_mean_and_survives_saving(quick: ClassifierConfig, tmp_path: Path) -> None:
+def test_a_hardkuma_gate_scores_by_its_mean_and_survives_saving(quick: ClassifierConfig, tmp_path: Path) -> None:
     network = build_tagger("hardkuma", quick)
     document = Document.from_words(["it", "was", "incomprehensible", "in", "the", "sea"])
     [saliency] = Tagger(network).score([document])
@@ -219,9 +210,6 @@ def test_a_gate_of_numbers_scores_by_its_mean_and_survives_saving(quick: Classif
 
 
 # Training
-
-
-# The loss
 
 
 def loss_of(network: TokenClassifier, pairs: Sequence[tuple[Document, Mask]], only: IntArray | None = None) -> Loss:
@@ -245,14 +233,14 @@ FEW = [
 
 
 def by_hand(logits: list[float], mask: Mask, weight: float) -> float:
-    """A mean over words of what each costs by itself."""
+    """Compute the mean over words of the loss of each word by itself."""
     pairs = zip(logits, mask.kept, strict=True)
     costs = [weight * math.log1p(math.exp(-logit)) if kept else math.log1p(math.exp(logit)) for logit, kept in pairs]
     return sum(costs) / len(costs)
 
 
 def chain_by_hand(chain: LinearChainCRF, logits: list[float], mask: Mask) -> float:
-    """What the tags cost among all ways to tag a document, a word."""
+    """Compute the negative log-likelihood of the tags among all ways to tag a document, per word."""
 
     def score(tags: tuple[int, ...]) -> float:
         own = sum(logit for logit, tag in zip(logits, tags, strict=True) if tag)
@@ -263,7 +251,7 @@ def chain_by_hand(chain: LinearChainCRF, logits: list[float], mask: Mask) -> flo
     return (math.log(total) - score(tuple(mask.kept.astype(int).tolist()))) / len(logits)
 
 
-def test_kept_words_count_as_many_times_more_as_they_are_fewer() -> None:
+def test_kept_words_are_weighted_by_their_rarity() -> None:
     assert positive_weight([mask for _, mask in FEW]) == pytest.approx(7 / 3)  # 3 of 10 are kept
     assert positive_weight([Mask.full(3)]) == 1
     assert positive_weight([Mask.from_spans([], 5)]) == 5
@@ -295,7 +283,7 @@ def widest(network: TokenClassifier, pairs: Sequence[tuple[Document, Mask]]) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_documents_that_count_for_nothing_add_nothing(kind: Kind, quick: ClassifierConfig) -> None:
+def test_padding_texts_add_nothing_to_the_loss(kind: Kind, quick: ClassifierConfig) -> None:
     network = build_tagger(kind, quick)
     loss, width = loss_of(network, FEW), widest(network, FEW)
     found: list[list[Tensor]] = []
@@ -309,20 +297,17 @@ def test_documents_that_count_for_nothing_add_nothing(kind: Kind, quick: Classif
     assert loss(torch.tensor([-1, -1]), width, False).item() == 0
 
 
-def test_the_weight_is_that_of_what_is_learnt_from(quick: ClassifierConfig) -> None:
+def test_the_weight_depends_only_on_documents_to_learn_from(quick: ClassifierConfig) -> None:
     network = build_tagger("words", quick)
     [document, mask] = FEW[0]
     found = loss_of(network, FEW, np.array([0]))(torch.tensor([0]), widest(network, FEW), False)
     assert found.item() == pytest.approx(by_hand(logits_of(network, document), mask, 2), rel=1e-5)
 
 
-def test_values_of_words_lie_side_by_side() -> None:
+def test_word_values_are_stacked_in_rows() -> None:
     values = WordValues.of([np.array([1.0, 2.0, 3.0]), np.array([4.0]), np.array([5.0, 6.0])], torch.device("cpu"))
     assert values.take(torch.tensor([2, 0, 1]), 4).tolist() == [[5, 6, 0, 0], [1, 2, 3, 0], [4, 0, 0, 0]]
     assert values.take(torch.tensor([0]), 2).tolist() == [[1, 2]]
-
-
-# What it is trained on
 
 
 def weights_of(tagger: Tagger) -> dict[str, Tensor]:

@@ -139,7 +139,7 @@ class _Global:
     """Share of all documents' words to keep, rounded up."""
     minimum: float | None = None
     """Share of the words that each document always keeps, at least one word; half the ratio by default."""
-    _spend: ClassVar[Callable[[ScoreTable, Counts, int], tuple[Flags, float | None]]]
+    _spend: ClassVar["staticmethod[[ScoreTable, Counts, int], tuple[Flags, float | None]]"]
     _learned: ClassVar[type[LearnedTopK | LearnedContiguous]]
 
     def __post_init__(self) -> None:
