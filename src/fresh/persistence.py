@@ -239,9 +239,9 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _load_extractor(folder: Path, manifest: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
-    record, needs_query = manifest["chosen_by"], manifest["asks"]
-    place = folder / "extractor"
+    place, needs_query = folder / "extractor", manifest["asks"]
     with report_damage(folder):
+        record = manifest["chosen_by"]
         if record["kind"] == "keep_all":
             return FullText()
         if record["kind"] == "human":

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fresh.attribution
 from fresh.attribution import SCORERS, scorer_to_dict
 from fresh.attribution.occlusion import Occlusion
 from fresh.attribution.support_model import SupportModel
@@ -91,7 +92,12 @@ def test_scores_that_do_not_fit_are_refused(scorer: LongestWords, message: str) 
 
 @pytest.mark.parametrize(
     "method",
-    [*(kind.score for kind in SCORERS.values()), FullText.extract, HumanRationales.extract, SaliencyExtractor.extract],
+    [
+        *(getattr(fresh.attribution, name).score for name in SCORERS.values()),
+        FullText.extract,
+        HumanRationales.extract,
+        SaliencyExtractor.extract,
+    ],
 )
 def test_scorers_and_extractors_receive_documents_only(method: Callable[..., Any]) -> None:
     parameters = inspect.signature(method, eval_str=True).parameters
