@@ -11,12 +11,10 @@ from fresh.document import Document, Saliency
 if TYPE_CHECKING:
     from fresh.attribution.attention import Attention, AttentionGradient, AttentionShift
     from fresh.attribution.config import ScorerConfig
-    from fresh.attribution.gradient import Gradient
-    from fresh.attribution.integrated_gradients import IntegratedGradients
-    from fresh.attribution.occlusion import Occlusion
+    from fresh.attribution.gradient import Gradient, IntegratedGradients
+    from fresh.attribution.perturbation import KernelShap, Lime, Occlusion
     from fresh.attribution.random import Random
     from fresh.attribution.support_model import SupportModel
-    from fresh.attribution.surrogate import KernelShap, Lime
 
     SCORERS: dict[str, type[Any]]
 
@@ -65,12 +63,10 @@ _load = lazy_exports(
     {
         "attention": ("Attention", "AttentionGradient", "AttentionShift"),
         "config": ("ScorerConfig",),
-        "gradient": ("Gradient",),
-        "integrated_gradients": ("IntegratedGradients",),
-        "occlusion": ("Occlusion",),
+        "gradient": ("Gradient", "IntegratedGradients"),
+        "perturbation": ("KernelShap", "Lime", "Occlusion"),
         "random": ("Random",),
         "support_model": ("SupportModel",),
-        "surrogate": ("KernelShap", "Lime"),
     },
 )
 
