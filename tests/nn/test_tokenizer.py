@@ -82,7 +82,7 @@ def test_a_special_string_in_a_text_is_text(architecture: str, word: str, tokeni
     tokenizer.tokenizer("somebody else uses the tokenizer, which changes its settings")
     text = tokenizer([Text((word,), (word,))])
     special = set(tokenizer.tokenizer.all_special_ids) - {tokenizer.tokenizer.unk_token_id}
-    assert sum(id in special for id in text.ids.tolist()) == len(tokenizer._pair)
+    assert sum(id in special for id in text.ids.tolist()) == tokenizer._pair.size
     assert not special & set(text.ids[text.word_of == 0].tolist())
 
 

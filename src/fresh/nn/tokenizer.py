@@ -137,20 +137,16 @@ class WordCache:
         return WordTokens(ids[ranges(starts[numbers], per_word)], per_word, n_words)
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """The special tokens around a text and its query, with the types of all tokens."""
+class _Frame(NamedTuple):
+    """The special tokens before, between and after a text and its query, and the types of both."""
 
-    ids: tuple[tuple[int, ...], ...]
-    types: tuple[int, ...]
+    ids: list[list[int]]
+    types: tuple[int, int]
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """Number of special tokens."""
         return sum(map(len, self.ids))
-
-    def places(self, begin: IntArray, n_tokens: IntArray, n_query: IntArray) -> list[IntArray]:
-        """Return where each part begins in each text."""
-        after = begin + len(self.ids[0]) + n_tokens
-        return [begin, after, after + len(self.ids[1]) + n_query][: len(self.ids)]
 
 
 class WordTokenizer:
@@ -194,7 +190,7 @@ class WordTokenizer:
                 runs.append([])
                 types.append(type)
             previous = sequence
-        return _Frame(tuple(map(tuple, runs)), tuple(types))
+        return _Frame([*runs, []][:3], (types[0], types[-1]))
 
     def __call__(self, texts: Sequence[Text]) -> TokenTable:
         """Encode texts; a text that is too long is an error."""
@@ -258,7 +254,7 @@ class WordTokenizer:
     def _room(self, queries: WordTokens) -> IntArray:
         """Count the tokens that fit beside each query: in a window, or in the whole text."""
         size = {"stagger": self.max_pieces, "chunk": self.window, "truncate": self.n_positions}[self.long]
-        room: IntArray = size - np.where(queries.n_words > 0, len(self._pair), len(self._single)) - queries.n_tokens
+        room: IntArray = size - np.where(queries.n_words > 0, self._pair.size, self._single.size) - queries.n_tokens
         return room
 
     def _too_long(self, text: Text, n_tokens: int, room: int) -> str:
@@ -276,24 +272,32 @@ class WordTokenizer:
     def _assemble(self, words: WordTokens, queries: WordTokens, n_words: IntArray) -> TokenTable:
         """Put special tokens, words and queries together, for all texts at once, window after window."""
         text_of, n_tokens = self._windows(words.n_tokens, self._room(queries))
-        has_query, n_query = queries.n_words[text_of] > 0, queries.n_tokens[text_of]
-        starts = _starts(n_tokens + n_query + np.where(has_query, len(self._pair), len(self._single))).astype(np.int64)
-        ids, types, word_of = (np.full(starts[-1], value, dtype=np.int32) for value in (0, 0, NO_WORD))
-        for frame, chosen in ((self._single, ~has_query), (self._pair, has_query)):
-            begin, end = starts[:-1][chosen], starts[1:][chosen]
-            for part, place in zip(frame.ids, frame.places(begin, n_tokens[chosen], n_query[chosen]), strict=True):
-                ids[place[:, None] + np.arange(len(part))] = part
-            n_second = n_query[chosen] + sum(map(len, frame.ids[2:]))
-            types[ranges(begin, end - begin - n_second)] = frame.types[0]
-            types[ranges(end - n_second, n_second)] = frame.types[-1]
-        first_word = starts[:-1] + np.where(has_query, len(self._pair.ids[0]), len(self._single.ids[0]))
-        places = ranges(first_word, n_tokens)
-        ids[places], word_of[places] = words.ids, words.word_of
-        query_ids = queries.ids[ranges(queries.starts[:-1][text_of], n_query)]
-        ids[ranges(first_word + n_tokens + len(self._pair.ids[1]), n_query)] = query_ids
+        # Each window is five segments: special tokens, words, special tokens, query, special tokens. All are gathered
+        # from one pool of tokens; those of texts without a query have other special tokens, and fewer.
+        special = [*self._single.ids, *self._pair.ids]
+        special_ids = np.array(list(itertools.chain.from_iterable(special)), dtype=np.int32)
+        pool = np.concatenate([words.ids, queries.ids, special_ids])
+        word_of = np.full(len(pool), NO_WORD, dtype=np.int32)
+        word_of[: len(words.ids)] = words.word_of
+        has_query = (queries.n_words[text_of] > 0).astype(np.int64)
+        sizes = np.array([len(run) for run in special])
+        begins = len(words.ids) + len(queries.ids) + _starts(sizes)
+        first, second, third = (3 * has_query + place for place in range(3))
+        query_begins = len(words.ids) + queries.starts[text_of]
+        segments = [begins[first], _starts(n_tokens)[:-1], begins[second], query_begins, begins[third]]
+        counts = np.stack([sizes[first], n_tokens, sizes[second], queries.n_tokens[text_of], sizes[third]], 1)
+        places = ranges(np.stack(segments, 1).ravel(), counts.ravel())
+        types = np.array([self._single.types, self._pair.types], dtype=np.int32)[has_query][:, [0, 0, 0, 1, 1]]
+        lengths = counts.sum(1)
         windows = np.searchsorted(text_of, np.arange(len(n_words) + 1))  # where the windows of each text begin
         return TokenTable(
-            ids, types, self._positions(np.diff(starts)), word_of, starts[windows], n_words, words.n_words
+            ids=pool[places],
+            types=np.repeat(types.ravel(), counts.ravel()),
+            positions=self._positions(lengths),
+            word_of=word_of[places],
+            starts=_starts(lengths)[windows],
+            n_words=n_words,
+            n_read=words.n_words,
         )
 
     def _windows(self, n_tokens: IntArray, room: IntArray) -> tuple[IntArray, IntArray]:
