@@ -22,6 +22,8 @@ class AgreementCounts:
 
     example: Ints
     """Index of the example that the instance belongs to."""
+    auprc: Floats
+    """Area under the precision-recall curve of the scores; NaN without scores or marked words."""
     words_marked: Ints
     words_kept: Ints
     words_both: Ints
@@ -31,8 +33,6 @@ class AgreementCounts:
     """Runs of kept words."""
     spans_matched: Ints
     """Runs of kept words that match a marked span."""
-    auprc: Floats
-    """Area under the precision-recall curve of the scores; NaN without scores or marked words."""
 
     def __len__(self) -> int:
         return len(self.example)
@@ -106,15 +106,15 @@ def measure_agreement(
         for first, after in () if example.human_spans is None else example.document.part_ranges:
             part = slice(first, after)
             marked = tuple(_clip_spans(example.human_spans or (), first, after))
-            counts = _count(marked, explanation.mask.kept[part], None if scores is None else scores[part], min_iou)
-            rows.append((number, *counts))
+            counted = _count(marked, explanation.mask.kept[part], None if scores is None else scores[part], min_iou)
+            rows.append((number, *counted))
     if not rows:
         raise ValueError(
             f"None of the {len(examples)} documents has a human rationale to compare with. "
             "Give some that people marked."
         )
-    *counted, areas = np.array(rows, dtype=np.float64).T
-    return score_agreement(AgreementCounts(*(column.astype(np.int64) for column in counted), areas))
+    example, auprc, *counts = np.array(rows, dtype=np.float64).T
+    return score_agreement(AgreementCounts(example.astype(np.int64), auprc, *(n.astype(np.int64) for n in counts)))
 
 
 def _clip_spans(spans: Spans, first: int, after: int) -> Iterator[tuple[int, int]]:
@@ -127,18 +127,18 @@ def _clip_spans(spans: Spans, first: int, after: int) -> Iterator[tuple[int, int
 
 
 def _count(marked: Spans, kept: Flags, scores: Floats | None, min_iou: float) -> tuple[float, ...]:
-    """Compute one row of `AgreementCounts`, but for the example."""
+    """Compute the fields of `AgreementCounts` after the example."""
     flags = Mask.from_spans(non_empty_spans(marked), len(kept)).kept
     # An empty span counts as a span that nothing can match, as in ERASER.
     distinct, runs = tuple(set(marked)), Mask(kept).spans
     return (
+        float("nan") if scores is None or not flags.any() else _auprc(flags, scores),
         int(flags.sum()),
         int(kept.sum()),
         int((flags & kept).sum()),
         len(distinct),
         len(runs),
         _count_matches(runs, distinct, min_iou),
-        float("nan") if scores is None or not flags.any() else _auprc(flags, scores),
     )
 
 
