@@ -105,7 +105,7 @@ def train(
     context = RunContext(
         progress=progress,
         folder=partial,
-        feature_store=FeatureStore.from_config(run.method.train.engine),
+        feature_store=FeatureStore(run.method.train.engine),
         checkpoint_every=CHECKPOINT_SECONDS,
     )
     try:
@@ -128,7 +128,7 @@ def _train_and_evaluate(
     result = train_method(run.config.method, splits, run.method, context, scorer)
     model = result.model
     if run.config.baseline:
-        masks = result.masks, result.dev_masks
+        masks = result.masks(), result.dev_masks()
         baselines = train_baselines(splits, model, masks, result.support, run.method, context)
     else:
         baselines = Baselines(result.support, majority=majority_label(splits.train))

@@ -154,7 +154,7 @@ def test_a_collapsed_gate_is_reported_and_still_cut(
         result = make_result(few, model, SaliencyExtractor(Tagger(model.gate), TopK(0.2)), config, context)
     assert context.notes == [str(warning.message) for warning in caught]
     assert result.kept_by_gate == pytest.approx(float(bias > 0), abs=1e-6)
-    assert [int(mask.kept.sum()) for mask in result.masks] == [budget(len(mask), 0.2) for mask in result.masks]
+    assert [int(mask.kept.sum()) for mask in result.masks()] == [budget(len(mask), 0.2) for mask in result.masks()]
 
 
 def test_a_collapsed_gate_stands_in_the_report(
@@ -185,7 +185,7 @@ def test_a_gate_finds_the_word_that_decides(method: str, toy: Splits, encoders: 
     gold, answers = [example.label for example in toy.dev], [item.prediction.label for item in explained]
     assert macro_f1(gold, answers, trained.model.labels) > 0.9
     assert [int(item.mask.kept.sum()) for item in explained] == [budget(len(item.words), 0.2) for item in documents]
-    assert trained.dev_masks == [item.mask for item in explained]
+    assert trained.dev_masks() == [item.mask for item in explained]
 
 
 @pytest.fixture

@@ -300,7 +300,7 @@ def test_a_trained_gate_reads_no_training_texts_again(
     trained = lei.train(toy, config, RunContext(folder=tmp_path))
     monkeypatch.setattr(joint, "encode", refuse)
     again = lei.train(toy, config, RunContext(folder=tmp_path))
-    assert (again.dev_masks, again.masks) == (trained.dev_masks, trained.masks)
+    assert (again.dev_masks(), again.masks()) == (trained.dev_masks(), trained.masks())
     documents = [example.document for example in toy.test[:8]]
     explained, expected = (model.explain(documents) for model in (again.model, trained.model))
     assert [(item.mask, item.prediction) for item in explained] == [(item.mask, item.prediction) for item in expected]

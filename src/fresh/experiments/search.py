@@ -113,7 +113,7 @@ def search(
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
     study = _open_study(optuna, Path(out), {**own, **lasting, "space": [repr(span) for span in spans]})
     fixed = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
-    context = RunContext(progress=progress, feature_store=FeatureStore.from_config(run.method.train.engine))
+    context = RunContext(progress=progress, feature_store=FeatureStore(run.method.train.engine))
     while len(_finished_trials(study)) < trials:
         result = _run_trial(optuna, study, spans, splits, run, context)
         progress.say(f"Trial {len(_finished_trials(study))} of {trials}: {result}")

@@ -193,7 +193,7 @@ class Worker:
         :param whole: Whether whole documents are read, for which frozen features are kept while the corpus stays.
         """
         if whole and (self.feature_store is None or self.feature_store[0] != digest):
-            self.feature_store = digest, FeatureStore.from_config(run.method.train.engine)
+            self.feature_store = digest, FeatureStore(run.method.train.engine)
         folder.mkdir(parents=True, exist_ok=True)
         feature_store = self.feature_store[1] if whole and self.feature_store is not None else None
         return RunContext(
@@ -281,7 +281,7 @@ def measure(splits: Splits, result: MethodResult, config: TrainConfig) -> tuple[
         started = time.perf_counter()
         explanations = explain_all(model, documents, SILENT, "")
         seconds = time.perf_counter() - started
-        on_dev = model.predictor.predict([rationale for rationale, _ in cut_examples(splits.dev, result.dev_masks)])
+        on_dev = model.predictor.predict([rationale for rationale, _ in cut_examples(splits.dev, result.dev_masks())])
         predictions, masks = [item.prediction for item in explanations], [item.mask for item in explanations]
         # Of a support model only its scores may be left, which know what it did not read.
         unread = scorer.share_unread(documents) if isinstance(scorer, StoredScores) else share_unread(model, documents)
@@ -302,7 +302,7 @@ def _measure_complement(
     assert scores is not None
     scored = score_and_cut(splits, run.method, scores, context, None)
     test_masks = scored.extractor.extract([example.document for example in splits.test])
-    complements = [[~mask for mask in masks] for masks in (scored.masks, scored.dev_masks, test_masks)]
+    complements = [[~mask for mask in masks] for masks in (scored.masks(), scored.dev_masks(), test_masks)]
     train_part, dev_part, test_part = (
         cut_examples(part, masks)
         for part, masks in zip((splits.train, splits.dev, splits.test), complements, strict=True)
