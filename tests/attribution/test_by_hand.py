@@ -233,13 +233,10 @@ def test_it_depends_on_no_neighbour_and_leaves_no_trace(architecture: str, encod
     assert trace(support.classifier) == before
 
 
-def test_what_is_above_the_frozen_layers(encoders: dict[str, Path]) -> None:
+def test_layers_that_are_read(encoders: dict[str, Path]) -> None:
     classifier = support_of(encoders["bert"], layers=1).classifier
     assert AttentionReader(classifier, "all").layers == [0, 1]
     assert AttentionReader(classifier, -2).layers == [0]
-    assert AttentionReader(classifier, -1).is_above_frozen()
-    assert not AttentionReader(classifier, -1).is_above_frozen(n_below=1)
-    assert not AttentionReader(classifier, "all").is_above_frozen()
 
 
 def test_integrated_gradients_add_up_to_what_the_words_add(support: SupportModel, toy: Splits) -> None:

@@ -19,7 +19,7 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.methods import bastings, lei
 from fresh.methods.config import BastingsConfig, LeiConfig
-from fresh.methods.joint import DevEvaluator, GateOutputs, JointModel, _check_collapse, changes, make_result
+from fresh.methods.joint import DevEvaluator, GateOutputs, JointModel, _check_collapse, make_result, mean_changes
 from fresh.methods.registry import MethodResult
 from fresh.metrics.classification import macro_f1
 from fresh.nn.batch import NO_WORD
@@ -35,9 +35,11 @@ from gates import configured, gated_by, loss_of, seen_by_gate, untrained
 from training_hooks import interrupt_training
 
 
-def test_changes_are_as_large_as_the_differences() -> None:
-    found = changes(torch.tensor([[0.25, 1.0, 0.5], [0.5, 1.0, 1.0]]), torch.tensor([3, 1]))
-    assert found.tolist() == [(0.75 + 0.5) / 2, 0]
+def test_neighbors_differ_as_often_as_their_probabilities_say() -> None:
+    keep = torch.tensor([[0.5, 1.0, 0.0], [0.3, 0.9, 0.2], [0.4, 1.0, 1.0], [1.0, 0.0, 0.0]])
+    second = (0.3 * 0.1 + 0.7 * 0.9 + 0.9 * 0.8 + 0.1 * 0.2) / 2
+    expected = [(0.5 + 1) / 2, second, 0, 1 / 2]
+    assert mean_changes(keep, torch.tensor([3, 3, 1, 3])).tolist() == pytest.approx(expected)
 
 
 # What is left of a text
@@ -51,7 +53,7 @@ def test_what_is_left_is_what_cutting_leaves(
     splits = small.some(toy_pairs if asks else toy, 12, 4)
     longest = Example(Document.from_words(["strange", "words"] * 30, ("praise",) if asks else ()), "pos")
     splits = replace(splits, train=(longest, *splits.train))
-    model, gated = seen_by_gate(splits, configured(LeiConfig, encoders["bert"], long=long), "words")
+    model, gated = seen_by_gate(splits, configured(LeiConfig, encoders["bert"], long=long))
     kept = (torch.rand(gated.is_word.shape, generator=torch.Generator().manual_seed(1)) < 0.4) & gated.is_word
     kept[1], kept[2] = False, gated.is_word[2]
     found = gated.reduce(kept)
@@ -71,7 +73,7 @@ def test_texts_below_0_count_for_nothing(few: Splits, encoders: dict[str, Path])
     def cost(_model: JointModel, gated: GateOutputs) -> Tensor:
         return torch.full((len(gated.counted),), 2.0)
 
-    loss = loss_of(few, configured(LeiConfig, encoders["bert"]), "words", cost)
+    loss = loss_of(few, configured(LeiConfig, encoders["bert"]), cost)
     assert loss(torch.tensor([0, -1, 3]), 16, False) == 4
 
 
@@ -90,7 +92,7 @@ def supervised(few: Splits, encoder: Path, **others: Any) -> list[float]:
     def cost(_model: JointModel, gated: GateOutputs) -> Tensor:
         return torch.zeros(len(gated.counted))
 
-    loss = loss_of(few, configured(LeiConfig, encoder, **others), "words", cost)
+    loss = loss_of(few, configured(LeiConfig, encoder, **others), cost)
     return [float(loss(torch.tensor([number]), 16, False).detach()) for number in range(len(few.train))]
 
 
@@ -106,7 +108,7 @@ def test_people_are_learnt_from_where_they_marked_words(few: Splits, encoders: d
 
 def test_the_loss_against_people_weighs_what_they_marked(few: Splits, encoders: dict[str, Path]) -> None:
     config = configured(LeiConfig, encoders["bert"], human=1)
-    model, _ = untrained(few, config, "words")
+    model, _ = untrained(few, config)
     marked = [(item.document, item.human) for item in few.train if item.human is not None]
     n_words = sum(len(document.words) for document, _ in marked)
     weight = (n_words - 8) / 8  # one word is marked in each of the eight
@@ -119,7 +121,7 @@ def test_the_loss_against_people_weighs_what_they_marked(few: Splits, encoders: 
 
 def test_a_gate_of_numbers_learns_from_people_too(few: Splits, encoders: dict[str, Path]) -> None:
     config = configured(BastingsConfig, encoders["bert"], human=1)
-    loss = loss_of(few, config, "hardkuma", lambda _, gated: torch.zeros(len(gated.counted)))
+    loss = loss_of(few, config, lambda _, gated: torch.zeros(len(gated.counted)))
     assert float(loss(torch.tensor([0]), 16, False).detach()) > 0
     assert float(loss(torch.tensor([15]), 16, False).detach()) == 0
 
@@ -146,7 +148,7 @@ def test_a_collapsed_gate_is_reported_and_still_cut(
     bias: float, message: str, few: Splits, encoders: dict[str, Path]
 ) -> None:
     config, context = configured(LeiConfig, encoders["bert"]), RunContext("lei")
-    model, _ = untrained(few, config, "words")
+    model, _ = untrained(few, config)
     with torch.no_grad():
         model.gate.head.out.weight.zero_()
         model.gate.head.out.bias.fill_(bias)

@@ -14,7 +14,7 @@ from fresh.methods.config import LeiConfig
 from fresh.methods.joint import JointModel
 from fresh.methods.lei import regularizer, reward_baseline, sample_loss
 from fresh.training.distributed import ProcessGroup
-from gates import answering, by_hand, gated_by, state_of
+from gates import answering, by_hand, gated_by
 
 WORDS = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=4)
 
@@ -46,7 +46,7 @@ def settled(model: JointModel, cost: float) -> None:
 
 
 def test_a_draw_is_compared_with_what_draws_have_cost_of_late() -> None:
-    model = by_hand(state_of(PAYING))
+    model = by_hand(PAYING)
     assert reward_baseline(model, torch.tensor(2.0)) == 2
     settled(model, 2)
     assert reward_baseline(model, torch.tensor(5.0)) == 2
@@ -87,7 +87,7 @@ def drawn_gradients(model: JointModel, n: int, config: LeiConfig) -> Tensor:
 
 @pytest.mark.parametrize("compared", [True, False])
 def test_the_gradient_of_draws_is_on_average_that_of_the_expected_cost(compared: bool) -> None:
-    model, n = by_hand(state_of(PAYING), answering(TABLE)), 100_000
+    model, n = by_hand(PAYING, answering(TABLE)), 100_000
     config = replace(PAYING, reward_baseline=compared)
     drawn_gradients(model, 64, config)  # something to compare with
     model.running_mean.finish_step(ProcessGroup())
@@ -100,7 +100,7 @@ def test_the_gradient_of_draws_is_on_average_that_of_the_expected_cost(compared:
 def test_comparing_makes_gradients_steadier() -> None:
     spread = {}
     for compared in (True, False):
-        model, config = by_hand(state_of(PAYING), answering(TABLE)), replace(PAYING, reward_baseline=compared)
+        model, config = by_hand(PAYING, answering(TABLE)), replace(PAYING, reward_baseline=compared)
         drawn_gradients(model, 64, config)
         model.running_mean.finish_step(ProcessGroup())
         spread[compared] = drawn_gradients(model, 10_000, config).std(0)
@@ -110,7 +110,7 @@ def test_comparing_makes_gradients_steadier() -> None:
 def test_the_reader_learns_from_its_errors_alone() -> None:
     table = TABLE.clone().requires_grad_()
     outputs = torch.full((1, 3, 1), 50.0)  # keeps all three
-    loss = sample_loss(by_hand(state_of(PAYING), answering(table)), gated_by(outputs, [3], [1]), PAYING)
+    loss = sample_loss(by_hand(PAYING, answering(table)), gated_by(outputs, [3], [1]), PAYING)
     [found] = torch.autograd.grad(loss.sum(), table)
     assert found[:7].abs().sum() == 0
     assert torch.allclose(found[7], TABLE[7].softmax(0) - torch.tensor([0.0, 1.0]))

@@ -245,7 +245,7 @@ def test_people_teach_on_train_alone_where_a_scorer_teaches_too(
 ) -> None:
     splits, config = small.some(toy, 40, 8), configure(tagger=True, human=0.5)
     trainings.supports.append([])
-    extract_training_rationales(splits, config, support, RunContext(), trainings.latest_support)
+    extract_training_rationales(splits, config, lambda: trainings.latest_support(support), support, RunContext())
     [(wanted, dev_wanted)] = trainings.lessons
     pseudo, dev_pseudo = (TopK(0.2).select(Spy(0).score(documents_of(part))) for part in (splits.train, splits.dev))
     assert wanted == tagger_targets(splits.train, pseudo, 0.5, config.train.seed)
@@ -255,8 +255,11 @@ def test_people_teach_on_train_alone_where_a_scorer_teaches_too(
 def test_people_teach_on_train_and_dev_where_they_are_alone(
     trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
+    def refuse() -> Spy:
+        pytest.fail("a scorer was made")
+
     splits = small.some(toy, 40, 8)
-    extract_training_rationales(splits, configure(tagger=True, human=1), None, RunContext(), None)
+    extract_training_rationales(splits, configure(tagger=True, human=1), refuse, None, RunContext())
     assert trainings.lessons == [([item.human for item in splits.train], [item.human for item in splits.dev])]
 
 

@@ -80,9 +80,9 @@ def test_it_is_said_once_that_steps_are_not_recorded(no_gpu: MagicMock) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for width in (6, 7):
-            step._record((2, width))
+            step._try_capture((2, width))
     [warning] = said
-    assert str(warning.message).startswith("Out of GPU memory: training steps of some sizes are made without recording")
+    assert str(warning.message).startswith("Out of GPU memory: training steps of some sizes run without CUDA graphs")
     assert not gpu.MEMORY_BUDGET.has_warned  # that smaller batches are used is another thing, and not true here
 
 
@@ -94,7 +94,7 @@ def test_memory_that_runs_out_at_the_end_of_a_step_leaves_no_gradient(
         model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum(), STEP_CONFIG, ProcessGroup()
     )
     monkeypatch.setattr(step.optimizer, "step", MagicMock(side_effect=torch.OutOfMemoryError("full")))
-    step._record((2, 6))
+    step._try_capture((2, 6))
     assert step.too_large == {(2, 6)}
     assert step.graphs == {}
     assert all(weight.grad is None for weight in model.parameters())
@@ -108,7 +108,7 @@ def test_a_pool_whose_only_recording_failed_is_not_taken_again(recorded_before: 
     if recorded_before:
         step.graphs[2, 6] = no_gpu, torch.zeros(2)
     for width in (7, 8):
-        step._record((2, width))
+        step._try_capture((2, width))
         step.start_epoch()
     taken = [call.args[0] for call in no_gpu.capture_begin.call_args_list]
     assert taken == (["first", "first"] if recorded_before else ["first", "second"])
@@ -125,9 +125,9 @@ def test_memory_may_also_be_short_for_what_was_recorded(error: RuntimeError, no_
     no_gpu.capture_end.side_effect = error
     if str(error) == "other":
         with pytest.raises(RuntimeError, match="other"):
-            step._record((2, 6))
+            step._try_capture((2, 6))
         return
-    step._record((2, 6))
+    step._try_capture((2, 6))
     assert step.too_large == {(2, 6)}
     assert no_gpu.reset.called
     assert all(weight.grad is None for weight in model.parameters())

@@ -84,10 +84,10 @@ def test_an_epoch_reads_the_texts_that_are_listed_for_it() -> None:
         return 1.0
 
     config = replace(CONFIG, epochs=3, batch_size=2)
-    job = TrainingJob(model, range(2, 42), loss, validate, config, RunContext(), CPU)
+    job = TrainingJob(model, np.arange(2, 42), loss, validate, config, RunContext(), CPU)
     fit(replace(job, texts_of_epoch=lambda epoch: np.array(listed[epoch])))
     assert [sorted(numbers) for numbers in seen] == [*map(sorted, listed.values()), []]
-    assert replace(job, texts_of_epoch=lambda _epoch: np.array([4, 4, 4])).padding == 0
+    assert "40 texts, 0.0% padding" in replace(job, texts_of_epoch=lambda _epoch: np.array([4, 4, 4])).describe("")
     [batch] = replace(job, texts_of_epoch=lambda _epoch: np.array([4])).batches(0)
     assert batch.numbers.tolist() == [4]
 

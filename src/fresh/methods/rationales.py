@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -117,10 +118,11 @@ def score_all(scorer: Scorer, examples: Sequence[Example], progress: Progress, n
             n_shown += n_more
             advance(n_more, "")
 
-        if is_dataclass(scorer) and isinstance(getattr(scorer, "support", None), SupportModel):
-            scorer = replace(scorer, support=scorer.support.with_callback(show))
+        reporting: Any = scorer
+        if is_dataclass(reporting) and isinstance(getattr(reporting, "support", None), SupportModel):
+            reporting = replace(reporting, support=reporting.support.with_callback(show))
         for start in range(0, len(documents), _CHUNK):
-            saliencies += score_validated(scorer, documents[start : start + _CHUNK])
+            saliencies += score_validated(reporting, documents[start : start + _CHUNK])
             show(len(saliencies) - n_shown)  # a custom scorer may report no document, or some twice
     return group.gather(saliencies)
 

@@ -145,7 +145,7 @@ def _train(job: TrainingJob, advance: Advance, stop: threading.Event) -> tuple[f
     config, context, model, group = job.config, job.context, job.model, process_group()
     bf16 = uses_bf16(config, next(model.parameters()).device)
     kind = GraphedTrainStep if job.uses_graphs else TrainStep
-    step = kind(model, job.loss, config, group, bf16_weights=bf16 and job.can_round)
+    step = kind(model, job.loss, config, group, bf16 and job.can_round)
     best = restore(context.checkpoint_path, model, step.optimizer, job.other_measures)
     advance(len(job.batches(0)) * len(best.scores), "")
     path = context.checkpoint_path if group.is_main else None
