@@ -171,7 +171,7 @@ def resolve_settings(
     values: dict[str, Any] = {} if config is None else dict(flatten(read_toml(Path(config))))
     values |= dict(flatten(settings))
     name = str(values.get("method", "fresh"))
-    method_values, run_values, problems = split_settings(name, values, RunConfig)
+    method_values, run_values, problems = split_settings(name, values)
     method = find_config(name)
     if data_dir is not None:
         corpus, names = find_corpus(_corpus_name(data)), {path.rpartition(".")[2] for path in method_values}

@@ -60,7 +60,7 @@ NO_PRESSURE = {"lagrange_rate": 1e-9, "lagrange_square": 0}
 
 @pytest.mark.parametrize("long", ["stagger", "chunk"])
 @pytest.mark.parametrize("layers", [1, "all"])
-def test_numbers_of_1_change_nothing_of_what_is_read(
+def test_numbers_of_1_leave_the_text_as_it_is(
     layers: Any, long: str, uneven: Splits, encoders: dict[str, Path]
 ) -> None:
     config = configured(BastingsConfig, encoders["bert"], layers=layers, long=long, **NO_PRESSURE)
@@ -75,7 +75,7 @@ def test_numbers_of_1_change_nothing_of_what_is_read(
     assert torch.allclose(everything, cross_entropies(model.reader, plain, gated.labels), atol=1e-4)
 
 
-def test_a_smaller_number_makes_less_of_a_word(uneven: Splits, encoders: dict[str, Path]) -> None:
+def test_sampled_numbers_scale_the_words(uneven: Splits, encoders: dict[str, Path]) -> None:
     config = configured(BastingsConfig, encoders["bert"])
     model, gated = seen_by_gate(uneven, config)
     even = replace(gated, outputs=torch.zeros_like(gated.outputs))
@@ -86,7 +86,7 @@ def test_a_smaller_number_makes_less_of_a_word(uneven: Splits, encoders: dict[st
 
 
 @pytest.mark.parametrize("layers", [0, 1, "all"])
-def test_the_errors_of_the_reader_reach_the_gate(layers: Any, uneven: Splits, encoders: dict[str, Path]) -> None:
+def test_gradients_of_the_reader_reach_the_gate(layers: Any, uneven: Splits, encoders: dict[str, Path]) -> None:
     config = configured(BastingsConfig, encoders["bert"], layers=layers, lagrange_start=MIN_MULTIPLIER)
     model, gated = seen_by_gate(uneven, config)
     loss = gate_loss(model, gated, config).sum()
@@ -106,7 +106,7 @@ def held(model: JointModel, beyond: float, config: BastingsConfig, steps: int) -
 
 
 @pytest.mark.parametrize(("two_sided", "second"), [(True, 0.01 + 0.5 * 0.4), (False, 0.01 * math.exp(0.5 * 0.4))])
-def test_the_multiplier_begins_where_it_is_said_and_follows_the_moving_mean(two_sided: bool, second: float) -> None:
+def test_the_multiplier_starts_at_its_setting_and_follows_the_moving_mean(two_sided: bool, second: float) -> None:
     config = BastingsConfig(lagrange_start=0.01, lagrange_rate=0.5, lagrange_decay=0.9, two_sided=two_sided)
     model = by_hand(config)
     assert held(model, 0.4, config, 2) == pytest.approx([0.01, second])

@@ -42,12 +42,12 @@ def test_neighbors_differ_as_often_as_their_probabilities_say() -> None:
     assert mean_changes(keep, torch.tensor([3, 3, 1, 3])).tolist() == pytest.approx(expected)
 
 
-# What is left of a text
+# Dropped words
 
 
 @pytest.mark.parametrize("long", ["stagger", "chunk"])
 @pytest.mark.parametrize("asks", [True, False])
-def test_what_is_left_is_what_cutting_leaves(
+def test_dropping_tokens_equals_cutting(
     asks: bool, long: str, toy: Splits, toy_pairs: Splits, encoders: dict[str, Path]
 ) -> None:
     splits = small.some(toy_pairs if asks else toy, 12, 4)
@@ -87,7 +87,7 @@ def test_means_are_over_the_texts_that_count() -> None:
 
 
 def supervised(few: Splits, encoder: Path, **others: Any) -> list[float]:
-    """Compute what each training document adds to the loss when drawing costs nothing."""
+    """Compute what each training document adds to the loss when samples cost nothing."""
 
     def cost(_model: JointModel, gated: GateOutputs) -> Tensor:
         return torch.zeros(len(gated.counted))
@@ -96,7 +96,7 @@ def supervised(few: Splits, encoder: Path, **others: Any) -> list[float]:
     return [float(loss(torch.tensor([number]), 16, False).detach()) for number in range(len(few.train))]
 
 
-def test_people_are_learnt_from_where_they_marked_words(few: Splits, encoders: dict[str, Path]) -> None:
+def test_a_gate_learns_from_people_where_they_marked_words(few: Splits, encoders: dict[str, Path]) -> None:
     assert supervised(few, encoders["bert"]) == [0] * 16
     found = supervised(few, encoders["bert"], human=1)
     assert [value > 0 for value in found] == [True] * 8 + [False] * 8
@@ -138,7 +138,7 @@ NOTHING, EVERYTHING = r"collapsed.*next to nothing \(0\.0%", r"collapsed.*nearly
         *((0.98, 1.0, None), (1.0, 1.0, None)),
     ],
 )
-def test_a_gate_that_decides_nothing_is_found_out(share: float, ratio: float, message: str | None) -> None:
+def test_a_collapsed_gate_is_detected(share: float, ratio: float, message: str | None) -> None:
     warning = _check_collapse(share, ratio)
     assert warning is None if message is None else re.search(message, str(warning))
 
@@ -159,7 +159,7 @@ def test_a_collapsed_gate_is_reported_and_still_cut(
     assert [int(mask.kept.sum()) for mask in result.masks()] == [budget(len(mask), 0.2) for mask in result.masks()]
 
 
-def test_a_collapsed_gate_stands_in_the_report(
+def test_the_report_names_a_collapsed_gate(
     toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh.methods.joint, "_NOTHING", 10)
@@ -209,7 +209,7 @@ def weights(trained: MethodResult) -> Iterator[Tensor]:
 @pytest.mark.usefixtures("every_epoch_is_better")
 @pytest.mark.filterwarnings("ignore:The gate has collapsed")
 @pytest.mark.parametrize("method", METHODS)
-def test_a_resumed_training_ends_the_same_to_the_bit(
+def test_a_resumed_training_ends_with_the_same_bits(
     method: str, toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learn, kind, _ = METHODS[method]

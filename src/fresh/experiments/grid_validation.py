@@ -257,7 +257,7 @@ def _find_reason(name: str, method: str, switches: tuple[tuple[str, str], ...]) 
     if method not in METHODS or name not in known_settings():
         return None
     own = {other: value for other, value in switches if owns(METHODS[method], other)}
-    before, after = (split_settings(method, settings, RunConfig)[2] for settings in (own, {**own, name: ""}))
+    before, after = (split_settings(method, settings)[2] for settings in (own, {**own, name: ""}))
     return next((problem for problem in after if problem not in before), None)
 
 

@@ -119,7 +119,8 @@ def score_all(scorer: Scorer, examples: Sequence[Example], progress: Progress, n
             advance(n_more, "")
 
         reporting: Any = scorer
-        if is_dataclass(reporting) and isinstance(getattr(reporting, "support", None), SupportModel):
+        has_support = is_dataclass(reporting) and isinstance(getattr(reporting, "support", None), SupportModel)
+        if has_support:
             reporting = replace(reporting, support=reporting.support.with_callback(show))
         for start in range(0, len(documents), _CHUNK):
             saliencies += score_validated(reporting, documents[start : start + _CHUNK])

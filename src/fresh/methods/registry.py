@@ -12,7 +12,7 @@ from fresh.config import flatten, list_settings, suggest, suggest_setting
 from fresh.data.splits import Splits
 from fresh.document import Mask
 from fresh.errors import ConfigError
-from fresh.methods.config import METHODS, CutConfig, FreshConfig
+from fresh.methods.config import METHODS, CutConfig, FreshConfig, RunConfig
 from fresh.nn.encoder import pin_revision
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -102,9 +102,7 @@ def owns(config: type, name: str) -> bool:
     return any(f".{setting.path}".endswith(f".{name}") for setting in list_settings(config))
 
 
-def split_settings(
-    name: str, values: Mapping[str, Any], run_config: type
-) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+def split_settings(name: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """Separate the settings of a method from those of a run.
 
     :return: The settings of the method, those of the run, and problems: unknown settings, and those without effect.
@@ -113,11 +111,11 @@ def split_settings(
     run_values: dict[str, Any] = {}
     problems: list[str] = []
     config = find_config(name)
-    known = [setting.path for setting in (*list_settings(config), *list_settings(run_config))]
+    known = [setting.path for setting in (*list_settings(config), *list_settings(RunConfig))]
     for key, value in flatten(values):
         if owns(config, key):
             method_values[key] = value
-        elif owns(run_config, key):
+        elif owns(RunConfig, key):
             run_values[key] = value
         else:
             owners = [method for method, kind in METHODS.items() if owns(kind, key)]

@@ -151,27 +151,24 @@ class TrainStep:
 
     def _add_gradients(self, numbers: Tensor, width: int, dense: bool) -> bool:
         """Compute gradients, some texts at a time; False if memory ran out."""
-        n_parts = self.n_parts
+        # Batches differ in size: with their mean loss, a text among 8 would weigh four times as much as one among 32.
+        n_parts, scale = self.n_parts, 1 / self.config.batch_size
         if self.device.type == "cpu":  # there, some encoders keep all attention weights
             n_parts = max(n_parts, -(-len(numbers) * width**2 // _MAX_PAIRS))
         try:
             for part in numbers.tensor_split(min(n_parts, max(1, len(numbers)))):
-                if len(part):
-                    self._backward(part, width, dense)
+                if not len(part):
+                    continue
+                with nullcontext() if self.rounded is None else self.rounded.swapped_in():
+                    (self.loss(part, width, dense) * scale).backward()  # type: ignore[no-untyped-call]
+                if self.rounded is not None:
+                    self.rounded.accumulate_grads()
         except RuntimeError as error:
             if self.n_parts >= len(numbers) or not gpu.is_out_of_memory(error):
                 raise
             self._discard()  # some parts may have added their gradients already
             return False
         return True
-
-    def _backward(self, numbers: Tensor, width: int, dense: bool) -> None:
-        # Batches differ in size: with their mean loss, a text among 8 would weigh four times as much as one among 32.
-        scale = 1 / self.config.batch_size
-        with nullcontext() if self.rounded is None else self.rounded.swapped_in():
-            (self.loss(numbers, width, dense) * scale).backward()  # type: ignore[no-untyped-call]
-        if self.rounded is not None:
-            self.rounded.accumulate_grads()
 
     def _discard(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
@@ -186,22 +183,17 @@ class TrainStep:
             for weight in self.weights:
                 weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
             self.group.all_reduce([weight.grad for weight in self.weights if weight.grad is not None])
-        norm = self._clip()
+        norm = nn.utils.get_total_norm([weight.grad for weight in self.weights if weight.grad is not None])
+        # On a CPU, compare first: multiplying all gradients by 1 was part of 12 % of a step. On a GPU, the comparison
+        # would wait for the step.
+        if self.device.type != "cpu" or not norm <= self.config.max_grad_norm:
+            nn.utils.clip_grads_with_norm_(self.weights, self.config.max_grad_norm, norm)
         self.n_steps.add_(1)
         self.diverged.copy_(torch.where((self.diverged == 0) & ~norm.isfinite(), self.n_steps, self.diverged))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         for mean in self.running_means:
             mean.finish_step(self.group)
-
-    def _clip(self) -> Tensor:
-        """Scale gradients down to the largest norm, and return the norm before."""
-        norm = nn.utils.get_total_norm([weight.grad for weight in self.weights if weight.grad is not None])
-        # On a CPU, compare first: multiplying all gradients by 1 was part of 12 % of a step. On a GPU, the comparison
-        # would wait for the step.
-        if self.device.type != "cpu" or not norm <= self.config.max_grad_norm:
-            nn.utils.clip_grads_with_norm_(self.weights, self.config.max_grad_norm, norm)
-        return norm
 
     def start_epoch(self) -> None:
         """Count steps from 1 again, and try whole batches again."""
