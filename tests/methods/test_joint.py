@@ -30,7 +30,6 @@ from fresh.selection.discretizers import TopK, budget
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
 from fresh.training.loop import RunContext
-from fresh.training.step import TrainStep
 from gates import configured, gated_by, loss_of, seen_by_gate, untrained
 from training_hooks import interrupt_training
 
@@ -223,29 +222,6 @@ def test_a_resumed_training_ends_with_the_same_bits(
     assert [path.name for path in tmp_path.iterdir()] == [f"{method}.safetensors"]
     again = learn(splits, config, RunContext(folder=tmp_path))
     assert all(torch.equal(one, other) for one, other in zip(weights(uninterrupted), weights(again), strict=True))
-
-
-@pytest.mark.filterwarnings("ignore:The gate has collapsed")
-@pytest.mark.parametrize("method", METHODS)
-def test_a_gate_that_diverges_keeps_its_best_state(
-    method: str, toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learn, kind, _ = METHODS[method]
-    splits, real = small.some(toy, 32, 8), fresh.training.loop.train_epoch
-    once = learn(splits, configured(kind, encoders["bert"], epochs=1))
-
-    def train_epoch(job: Any, step: TrainStep, epoch: int, *rest: Any) -> int | None:
-        if epoch == 1:
-            for weight in step.weights:
-                weight.data.fill_(float("nan"))
-        return real(job, step, epoch, *rest)
-
-    monkeypatch.setattr(fresh.training.loop, "train_epoch", train_epoch)
-    context = RunContext()
-    with pytest.warns(RuntimeWarning, match=rf"^{method}: training diverged in step 1 of epoch 2:") as caught:
-        trained = learn(splits, configured(kind, encoders["bert"], epochs=3), context)
-    assert all(torch.equal(one, other) for one, other in zip(weights(once), weights(trained), strict=True))
-    assert context.notes[0] == str(caught[0].message)
 
 
 @pytest.mark.parametrize("method", METHODS)

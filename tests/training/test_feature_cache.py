@@ -239,17 +239,6 @@ def test_training_from_the_cache_equals_training_without_it(
                 torch.testing.assert_close(found[place][1][name], weight, atol=1e-4, rtol=1e-4)
 
 
-def test_dropout_matters_in_these_trainings(
-    toy_pairs: Splits, frozen_config: Configure, pairs_of: Pairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recorded, config = record_losses(monkeypatch), frozen_config()
-    for dropout in (0.3, 0.0):
-        own = replace(config, network=replace(config.network, dropout=dropout))
-        train_classifiers([pairs_of(toy_pairs)], [own], RunContext())
-    losses = np.array([loss for _, loss in recorded]).reshape(2, -1)
-    assert np.abs(losses[0] - losses[1]).max() > 0.1
-
-
 @pytest.mark.parametrize("layers", [0, 1, 2])
 @pytest.mark.parametrize("place", ["memory", "file", "folder", "off"])
 def test_training_says_what_runs_once(

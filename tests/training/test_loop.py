@@ -19,12 +19,10 @@ import fresh.training.loop
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
-from fresh.errors import ConfigError
 from fresh.experiments.grid import key_settings, result_settings
 from fresh.pipeline import resolve_settings
-from fresh.pipeline import train as train_model
-from fresh.progress import SILENT, Advance
-from fresh.training.config import ClassifierConfig
+from fresh.progress import Advance
+from fresh.training.config import LATER, ClassifierConfig
 from fresh.training.loop import RunContext, TrainingJob, fit, fit_side_by_side, fixed_seed
 from fresh.training.step import TrainStep
 from training_hooks import interrupt_training
@@ -267,62 +265,39 @@ def test_few_files_run_in_a_training_step(toy: Splits, quick: ClassifierConfig) 
 
 # Learning rates that change
 
-EPOCHS = 3
 
-
-@pytest.fixture(scope="module")
-def splits(toy: Splits) -> Splits:
-    return small.some(toy, 48, 8)
-
-
-@pytest.fixture(scope="module")
-def scheduled(encoders: dict[str, Path]) -> dict[str, Any]:
-    """Settings with a linear schedule."""
-    own = {"schedule": "linear", "baseline": False, "progress": SILENT}
-    return {**small.run_settings(encoders["bert"], epochs=EPOCHS, dropout=0.3), **own}
-
-
-def test_a_resumed_training_continues_its_schedule(
-    splits: Splits, scheduled: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    factors: dict[TrainStep, list[float]] = {}
+def test_a_resumed_training_continues_its_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, context, factors = replace(CONFIG, schedule="linear"), RunContext(folder=tmp_path), list[float]()
     real = TrainStep.__call__
 
     def step(self: TrainStep, batch: Any, numbers: Tensor, rate_factor: float, seed: int) -> None:
-        factors.setdefault(self, []).append(rate_factor)
+        factors.append(rate_factor)
         real(self, batch, numbers, rate_factor, seed)
 
-    folder, whole = tmp_path / "model", tmp_path / "whole" / "model"  # the model card has the name of the folder
-    with monkeypatch.context() as patch:
-        patch.setattr(TrainStep, "__call__", step)
-        train_model(splits, out=whole, **scheduled)
-    assert len(factors) == len(("support model", "predictor"))
-    for own in factors.values():
-        peak = own.index(max(own))
-        assert own == sorted(own[:peak]) + sorted(own[peak:], reverse=True)
-        assert len(own) % EPOCHS == 0
-        assert own[-1] == pytest.approx(0.5 / len(own) / 0.9)
+    monkeypatch.setattr(TrainStep, "__call__", step)
+    whole = train(config)
+    expected, peak = factors.copy(), factors.index(max(factors))
+    assert expected == sorted(expected[:peak]) + sorted(expected[peak:], reverse=True)
+    assert expected[-1] == pytest.approx(0.5 / len(expected) / 0.9)
+    assert not same(whole, train())
+    factors.clear()
     with monkeypatch.context() as patch:
         interrupt_training(patch, 1)
-        patch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
         with pytest.raises(KeyboardInterrupt):
-            train_model(splits, out=folder, **scheduled)
-    for changes, name in (({"epochs": EPOCHS + 1}, "epochs"), ({"schedule": "constant"}, "schedule")):
-        with pytest.raises(ConfigError, match=rf"differs in: train\.{name}\. .*overwrite"):
-            train_model(splits, out=folder, **{**scheduled, **changes})
-    train_model(splits, out=folder, **scheduled)
-    assert (folder / "config.json").read_bytes() == (whole / "config.json").read_bytes()
+            train(config, context=context)
+    assert same(train(config, [0.2, 0.3, 0.4], context), whole)
+    assert factors == expected
 
 
-def test_runs_without_a_schedule_keep_their_keys(splits: Splits, encoders: dict[str, Path]) -> None:
+def test_runs_without_a_schedule_keep_their_keys(toy: Splits, encoders: dict[str, Path]) -> None:
     given = {**small.run_settings(encoders["bert"]), "attention_dropout": "encoder"}
-    run = resolve_settings("texts.jsonl", None, None, given)
-    assert result_settings(run)["train.schedule"] == "constant"
-    assert key_settings(run).keys() == result_settings(run).keys() - {"train.schedule", "train.attention_dropout"}
-    assert (
-        key_settings(resolve_settings("texts.jsonl", None, None, {**given, "schedule": "linear"}))["train.schedule"]
-        == "linear"
+    constant, linear = (
+        resolve_settings("texts.jsonl", None, None, {**given, **more}) for more in ({}, {"schedule": "linear"})
     )
-    identity = fresh.pipeline.run_identity(run, splits, None)  # that of an unfinished run
-    assert "train.learning_rate" in identity
-    assert not {"train.schedule", "train.epochs"} & identity.keys()
+    assert result_settings(constant)["train.schedule"] == "constant"
+    assert key_settings(constant).keys() == result_settings(constant).keys() - LATER.keys()
+    assert key_settings(linear)["train.schedule"] == "linear"
+    # An interrupted run may resume with more epochs, unless its schedule depends on their number.
+    names = {"train.schedule", "train.epochs"}
+    assert not names & fresh.pipeline.run_identity(constant, small.some(toy), None).keys()
+    assert names <= fresh.pipeline.run_identity(linear, small.some(toy), None).keys()
