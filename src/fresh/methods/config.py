@@ -195,6 +195,7 @@ class GateConfig(CutConfig):
 class LeiConfig(GateConfig):
     """How the gate of Lei et al. learns."""
 
+    # Macro-F1 on SST: .783 with 0.3, .701 with 1.
     lambda_1: float = 0.3
     """Cost of the share of words that is kept beyond the ratio."""
     draws: int = 1
@@ -211,6 +212,7 @@ class LeiConfig(GateConfig):
 class BastingsConfig(GateConfig):
     """How the gate of Bastings et al. keeps to its length."""
 
+    # HardKuma on SST at a ratio of 0.2 has .790 to .798 with these values, and .33 to .69 with one side only.
     lagrange_start: float = 1e-5
     """Initial Lagrange multiplier of the length."""
     lagrange_rate: float | None = None

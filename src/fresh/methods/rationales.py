@@ -169,6 +169,7 @@ def train_tagger(
     :param only: The numbers of the training documents to learn from; all by default.
     """
     share, seed = config.tagging.human, config.train.seed
+    # Dev is never a mixture: the best epoch is chosen by one kind of masks.
     masks, dev_masks = (None, None) if scored is None else (scored.masks(), scored.dev_masks())
     targets = tagger_targets(splits.train, masks, share, seed)
     dev_targets = tagger_targets(splits.dev, dev_masks, float(scored is None), seed)

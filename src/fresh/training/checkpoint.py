@@ -20,6 +20,7 @@ from fresh._io import atomic_write
 from fresh.errors import ModelError
 
 Weights = dict[str, Tensor]
+# A checkpoint to resume from has four times the size of the weights: the best, the current, and two moments of AdamW.
 Retention = Literal["all", "best", "nothing"]
 """What to keep of a finished training: everything, to train more epochs later; the best state; or nothing."""
 

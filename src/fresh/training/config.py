@@ -55,8 +55,11 @@ class TrainConfig:
     """Average number of texts in a batch: batches of short texts are larger, batches of long texts are smaller."""
     learning_rate: float = 3e-5
     """Learning rate of AdamW."""
+    # linear was better on dev in one of three trials, and there not on test.
     schedule: Literal["constant", "linear"] = "constant"
     """Learning-rate schedule: constant or linear (10 % warm-up, then decay to 0)."""
+    # Off, macro-F1 on SST, AG News and Movies is the same, and attention over 695 tokens takes a CPU 24 ms a text
+    # instead of 134: PyTorch has no fast kernel with dropout.
     attention_dropout: AttentionDropout = "off"
     """Dropout of attention weights: off, or encoder (the rate that the encoder was trained with)."""
     weight_decay: float = 0.01

@@ -77,7 +77,7 @@ class GraphedTrainStep(TrainStep):
                 return
             self._set_rate(rate_factor)
             graph, graph_numbers = self.graphs[shape]
-            # A graph has a fixed shape. In a smaller batch, -1 stands for no text.
+            # A graph has a fixed shape and reads from fixed addresses. In a smaller batch, -1 stands for no text.
             graph_numbers.fill_(-1)
             graph_numbers[: len(numbers)] = numbers
             self.generator.manual_seed(seed)
@@ -97,7 +97,8 @@ class GraphedTrainStep(TrainStep):
             torch.cuda.empty_cache()  # neither other steps nor other processes could use what it took
         self.too_large.add(shape)
         if not self.graphs:
-            self.pool = torch.cuda.graph_pool_handle()  # torch does not accept a pool whose only graph is gone
+            # torch refuses a pool whose only graph is gone ("use_count > 0 INTERNAL ASSERT FAILED").
+            self.pool = torch.cuda.graph_pool_handle()
         if not self.has_warned:
             self.has_warned = True
             warnings.warn(_OUT_OF_MEMORY, RuntimeWarning, stacklevel=2)

@@ -90,6 +90,7 @@ class FeatureStore:
         folder = self.folder or self._temporary
         if folder is None:
             folder = self._temporary = Path(tempfile.mkdtemp(prefix="fresh-"))
+            # Rows that are still mapped stay readable after that.
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         path, n_bytes = folder / f"{key}.bin", shape[0] * shape[1] * dtype.itemsize
         if not path.is_file() or path.stat().st_size != n_bytes:
