@@ -7,7 +7,8 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -15,15 +16,12 @@ import torch
 from rich.filesize import decimal
 from torch import Tensor
 
-from fresh.nn.batch import Batch, IntArray, Layout, TokenTable, TokenTensors
+from fresh.nn.batch import Batch, Collator, IntArray, TokenTable
 from fresh.nn.batching import run_batches
 from fresh.nn.network import Network
 from fresh.nn.split_encoder import SplitEncoder
 from fresh.progress import Progress
 from fresh.training.config import EngineConfig
-
-NetworkInput = Batch | tuple[Layout, Tensor]
-"""What a network reads: a batch of tokens, or the layout of one and the output of the frozen layers for it."""
 
 _VERSION = b"1"
 """Part of each key: another version never reads the files of this one."""
@@ -131,15 +129,15 @@ class CachedInputs:
     """Tokenized texts that training reads many times, with the output of the frozen layers if it is cached."""
 
     table: TokenTable
-    tokens: TokenTensors
+    tokens: Collator
     device: torch.device
     """Where batches are gathered: a GPU, if all that is needed is there."""
-    read: Callable[[Tensor, int, bool], NetworkInput]
+    read: Callable[[Tensor, int, bool], Batch]
     """Makes a batch from the numbers of texts, its width, and whether all texts are that long."""
     about: str
     """How often the layers run, and where their output is cached."""
 
-    def collate(self, numbers: IntArray) -> NetworkInput:
+    def collate(self, numbers: IntArray) -> Batch:
         """Make a batch as wide as the longest of some texts."""
         lengths = self.table.lengths[numbers]
         width = int(lengths.max())
@@ -150,9 +148,10 @@ def cache_inputs(
     network: Network, table: TokenTable, store: FeatureStore, dtype: torch.dtype, progress: Progress
 ) -> CachedInputs:
     """Put tokenized texts on the device, and run the frozen layers over them unless the store has their output."""
-    tokens, split, device = table.to(network.device, network.padding), network.split, network.device
-    if split is None or split.n_lower == 0 or store.config.frozen == "off":
-        reason = "" if split else " (the layers of this encoder cannot be run separately)"
+    tokens, split, device = network.collator(table), network.split, network.device
+    if split is None or store.config.frozen == "off":
+        is_whole = network.n_frozen and split is None
+        reason = " (the layers of this encoder cannot be run separately)" if is_whole else ""
         # The method itself: without a cache, a training step runs nothing of this module.
         return CachedInputs(table, tokens, device, tokens.batch, f"every step runs all layers{reason}")
 
@@ -169,23 +168,23 @@ def cache_inputs(
 
             run_batches(table.lengths, device, work, network.budget_share)
 
-    key, shape = _cache_key(split, table, dtype), (len(table.ids), int(split.config.hidden_size))
+    key, shape = _cache_key(split, table, dtype), (len(table.ids), network.encoder.width)
     states = store.fetch(key, shape, dtype, device, fill)
-    # Rows in a file are gathered on the CPU, which then needs to know where each text begins.
-    index = None if states.device == device else table.to(states.device, network.padding)
-
-    def read(numbers: Tensor, width: int, dense: bool) -> tuple[Layout, Tensor]:
-        layout, places = tokens.layout(numbers.to(device, non_blocking=True), width, dense)
-        if index is None:
-            return layout, states[places].float()
-        places, _ = index.places(numbers, width)
-        return layout, states[places].pin_memory().to(device, non_blocking=True).float()
-
     about = (
         f"{split.n_lower} frozen layers run once, their output ({decimal(states.nbytes)}) is kept in "
         f"{store.describe_place(key)}"
     )
-    return CachedInputs(table, tokens, states.device, read, about)
+    if states.device == device:
+        return CachedInputs(table, tokens, device, partial(tokens.batch, states=states), about)
+    index = Collator(table, states.device, network.padding)
+
+    def read_from_file(numbers: Tensor, width: int, dense: bool) -> Batch:
+        # Rows are gathered on the CPU, from the mapped file, and then copied to the GPU.
+        places, _ = index.places(numbers, width)
+        hidden = states[places].pin_memory().to(device, non_blocking=True)
+        return replace(tokens.batch(numbers.to(device, non_blocking=True), width, dense), hidden=hidden.float())
+
+    return CachedInputs(table, tokens, states.device, read_from_file, about)
 
 
 def _cache_key(split: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> str:
@@ -205,7 +204,7 @@ def _cache_key(split: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> st
 def _key_parts(split: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> Iterator[str | Tensor]:
     # Not the names of files: an encoder in a folder can change, and two corpora can share texts.
     yield f"{dtype} {split.n_lower}"
-    yield split.config.to_json_string()
+    yield split.lower.config.to_json_string()
     for name, weight in split.lower.state_dict().items():
         yield name
         yield weight
