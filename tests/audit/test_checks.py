@@ -170,7 +170,7 @@ def test_without_a_choice_or_two_labels_masks_are_not_checked() -> None:
         (_check_length(items, ["pos"] * 4, 0), "label"),
     ):
         assert found.found == "not run"
-        assert re.match(rf"There are no two {target}s with 10 masks", found.says)
+        assert found.says.startswith(f"Fewer than two {target}s have 10 masks")
 
 
 def test_documents_of_another_length_are_no_leak() -> None:
@@ -292,6 +292,6 @@ def test_what_cannot_be_audited_is_refused(model: Rationalizer, toy: Splits) -> 
     refused(r"examples must have at least one document", [])
     refused(r"labels neg, pos.*dull \(1\).*'x'", [example("a film", "dull", "x")])
     refused(r"others must not have the name 'test'", toy.test, {"test": toy.dev})
-    refused(r"one item for each of the 2 examples, got 1", two, explained=explained[:1])
-    refused(r"'test-1' stands where that of 'test-0' should", two, explained=explained[::-1])
+    refused(r"one item for each of the examples, in their order", two, explained=explained[:1])
+    refused(r"one item for each of the examples, in their order", two, explained=explained[::-1])
     refused(r"n_trials must be at least 1, got 0", two, n_trials=0)

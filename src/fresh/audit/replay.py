@@ -3,10 +3,10 @@
 import json
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,8 +49,7 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
     :param explained: Reported explanations, in the batches of ``explain_stream``.
     :param seed: Seeds the order in which all rationales are read once more.
     """
-    # Through JSON, so that nothing but words and query can reach the predictor, whatever object was reported.
-    rationales = [deserialize(serialize(item.rationale)) for item in explained]
+    rationales = [rewrite(item.rationale) for item in explained]
     again: list[Prediction] = []
     for start in range(0, len(rationales), BATCH_SIZE):  # the same batches round in the same way
         again += predictor.predict(rationales[start : start + BATCH_SIZE])
@@ -89,15 +88,12 @@ def _describe_differences(different: Sequence[tuple[Explanation, Prediction]]) -
         yield f"  from the rationale alone: {format_prediction(answer)}"
 
 
-def serialize(rationale: Rationale) -> str:
-    """Write the words and the query as plain data, without the id."""
-    return json.dumps({"words": rationale.words, "query": rationale.query}, ensure_ascii=False)
-
-
-def deserialize(line: str) -> Rationale:
-    """Read a rationale from plain data."""
-    record = json.loads(line)
-    return Rationale(tuple(record["words"]), tuple(record["query"]))
+def rewrite(rationale: Rationale) -> Rationale:
+    """Return the same words and query, without the id."""
+    # Through JSON, so that nothing but words and query can reach the predictor, whatever object was reported.
+    # With escapes, the halves of a surrogate pair would be joined when they are read back.
+    words, query = json.loads(json.dumps((rationale.words, rationale.query), ensure_ascii=False))
+    return Rationale(tuple(words), tuple(query))
 
 
 def _distance(first: Prediction, second: Prediction) -> float:
@@ -120,12 +116,10 @@ FIELDS = ("id", "label", "probability", "probabilities", "rationale", "ratio")
 HINT = "Name a file that `fresh explain --output` wrote."
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """Neighboring words of a rationale."""
+class _Span(NamedTuple):
+    """A run of words of a rationale, and where its characters are in the text."""
 
     start: int
-    """In characters of the text."""
     end: int
     text: str
 
@@ -142,7 +136,7 @@ class SavedExplanation:
     spans: tuple[_Span, ...]
     ratio: float
     words: tuple[str, ...] | None
-    """All words of the document, where they were saved too."""
+    """All words of the document, if they were saved."""
 
 
 def read_saved(path: Path) -> list[SavedExplanation]:
@@ -335,7 +329,7 @@ def _compare(
 
     :param is_batch: These documents, and no others, were explained in one batch.
     """
-    items = [(saved, item, deserialize(serialize(item.rationale))) for saved, item in batch if item is not None]
+    items = [(saved, item, rewrite(item.rationale)) for saved, item in batch if item is not None]
     _, too_long = predictor.classifier.tokenizer.measure([rationale_text(rationale) for _, _, rationale in items])
     for number, problem in too_long.items():
         tally.add(items[number][0], f"the predictor cannot read the kept words. {problem}")
@@ -354,7 +348,8 @@ def _compare(
 
 def _differences(saved: Prediction, answer: Prediction, allowed: float) -> Iterator[str]:
     if saved.probabilities.keys() != answer.probabilities.keys():
-        yield f"the labels are {_quoted(saved.probabilities)}, but the predictor has {_quoted(answer.probabilities)}."
+        known, own = ", ".join(answer.probabilities), ", ".join(saved.probabilities)
+        yield f"the labels are {own}, but those of the predictor are {known}."
         return
     if saved.label != answer.label:
         yield f"the label is {saved.label!r}, but from the rationale alone it is {answer.label!r}."
@@ -364,23 +359,19 @@ def _differences(saved: Prediction, answer: Prediction, allowed: float) -> Itera
             yield f"the probability of {label!r} is {value!r}, but from the rationale alone it is {expected!r}."
 
 
-def _quoted(labels: Mapping[str, float]) -> str:
-    return ", ".join(map(repr, labels))
-
-
 def _saved_verdict(tally: _Tally, n_saved: int, missing: Sequence[str], n_documents: int) -> Verdict:
     """Decide on a verdict.
 
     :param missing: Ids of documents of the data that the file says nothing about.
     """
-    left_out: list[str] = []
+    left_out: tuple[str, ...] = ()
     if missing:
         has, rest = "has" if len(missing) == 1 else "have", len(missing) - MAX_NAMED
-        left_out = [
+        named = ", ".join(map(repr, missing[:MAX_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
+        left_out = (
             f"{len(missing):,} of {n_documents:,} documents of the data {has} no prediction in the file.",
-            f"Without a prediction: {', '.join(map(repr, missing[:MAX_NAMED]))}"
-            f"{f' and {rest:,} more' if rest > 0 else ''}.",
-        ]
+            f"Without a prediction: {named}.",
+        )
     counted = f"{n_saved:,} saved predictions computed again, {len(tally.lines):,} differ."
     batches = (INCOMPLETE_BATCHES.format(count=tally.n_near),) if tally.n_near else ()
     if tally.differences:

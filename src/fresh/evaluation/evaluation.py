@@ -13,8 +13,9 @@ from fresh.evaluation.baselines import (
     Baselines,
     dropped_masks,
     is_baseline,
+    is_contiguous,
     majority_label,
-    random_masks_like,
+    random_masks,
     read_masks,
 )
 from fresh.evaluation.eraser import write_results
@@ -100,7 +101,7 @@ def evaluate(
     complements: dict[str, list[Prediction]] = {}
     if not is_baseline(model):
         for name, chosen, trained in (
-            ("random words", random_masks_like(model, documents, masks), baselines.random),
+            ("random words", random_masks(documents, masks, is_contiguous(model.extractor), read), baselines.random),
             ("complement", dropped_masks(read, masks), baselines.complement),
         ):
             rationales = [document.cut(mask) for document, mask in zip(documents, chosen, strict=True)]

@@ -1,6 +1,5 @@
 """Everything that the page shows, as plain values."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -96,24 +95,6 @@ class DocumentView:
             query=" ".join(document.query),
         )
 
-    def __post_init__(self) -> None:
-        self._check_runs("kept", self.kept)
-        self._check_runs("human", self.human or ())
-        if self.label not in self.probabilities:
-            raise ValueError(f"Document {self.id!r}: the predicted label {self.label!r} has no probability.")
-        if not all(map(math.isfinite, self.probabilities.values())):
-            raise ValueError(f"Document {self.id!r}: probabilities must be finite, got {dict(self.probabilities)}.")
-
-    def _check_runs(self, name: str, runs: Spans) -> None:
-        last = -1
-        for start, end in runs:
-            if not last < start < end <= len(self.spans):
-                raise ValueError(
-                    f"Document {self.id!r}: the runs of {name} must be ordered, apart and within {len(self.spans)} "
-                    f"words, as in Mask.spans, got ({start}, {end})."
-                )
-            last = end
-
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -141,14 +122,3 @@ class View:
     notes: tuple[str, ...] = ()
     whiskers: str = "Whiskers are 95 % intervals."
     tests: str = "Paired tests on the same documents"
-
-    def __post_init__(self) -> None:
-        if not self.headline:
-            raise ValueError("headline must have at least one row: that of the model.")
-        if not self.documents:
-            raise ValueError("documents must not be empty: a page shows at least one.")
-        if self.n_documents is not None and self.n_documents < len(self.documents):
-            raise ValueError(
-                f"n_documents must be at least the number of documents shown, {len(self.documents)}, "
-                f"got {self.n_documents}. Leave it out where all are shown."
-            )
