@@ -15,7 +15,6 @@ from fresh.audit.replay import (
     INCOMPLETE_BATCHES,
     OTHER_BATCHES,
     OTHER_MACHINE,
-    _distance,
     _parse_saved,
     format_prediction,
     match_documents,
@@ -57,7 +56,7 @@ def test_half_surrogate_pairs_are_not_joined() -> None:
     assert rewrite(halves) == halves
 
 
-def test_what_was_reported_comes_out_again(model: Rationalizer, explained: list[Explanation]) -> None:
+def test_reported_predictions_are_computed_again(model: Rationalizer, explained: list[Explanation]) -> None:
     found = replay(model.predictor, explained)
     assert (found.name, found.found) == ("replay", "holds")
     assert re.match(r"All 32 predictions.*bit for bit", found.says)
@@ -65,13 +64,13 @@ def test_what_was_reported_comes_out_again(model: Rationalizer, explained: list[
     assert found.evidence[1].startswith("Read once more in another order: probabilities are at most ")
 
 
-def test_more_documents_than_are_explained_at_once(model: Rationalizer, toy: Splits) -> None:
+def test_more_documents_than_one_batch(model: Rationalizer, toy: Splits) -> None:
     many = [example.document for example in (*toy.train, *toy.dev, *toy.test)][: BATCH_SIZE + 40]
     assert len(many) == BATCH_SIZE + 40
     assert replay(model.predictor, list(model.explain_stream(iter(many)))).found == "holds"
 
 
-def test_a_doctored_answer_is_found(model: Rationalizer, explained: list[Explanation]) -> None:
+def test_a_doctored_prediction_is_found(model: Rationalizer, explained: list[Explanation]) -> None:
     honest = explained[3]
     lie = Prediction(honest.prediction.label, {"neg": 0.25, "pos": 0.75})
     doctored = [*explained[:3], replace(honest, prediction=lie), *explained[4:]]
@@ -114,14 +113,14 @@ def replay_toy(model: Rationalizer, toy: Splits) -> Verdict:
     return replay(model.predictor, model.explain([example.document for example in toy.test]))
 
 
-def test_a_predictor_that_knows_documents_by_name_is_found(model: Rationalizer, toy: Splits) -> None:
+def test_a_predictor_that_knows_documents_by_id_is_found(model: Rationalizer, toy: Splits) -> None:
     known = {example.document.id: example.label for example in toy.test}
     found = replay_toy(replace(model, predictor=cheats.Librarian(model.predictor.classifier, known)), toy)
     assert found.found == "broken"
     assert found.says.startswith("16 of 32 predictions")
 
 
-def test_a_predictor_that_is_told_on_the_side_is_found(model: Rationalizer, toy: Splits) -> None:
+def test_a_predictor_with_secret_information_is_found(model: Rationalizer, toy: Splits) -> None:
     passed: list[int] = []
     smuggler = cheats.Smuggler(model.extractor, passed)
     receiver = cheats.Receiver(model.predictor.classifier, passed)
@@ -129,11 +128,6 @@ def test_a_predictor_that_is_told_on_the_side_is_found(model: Rationalizer, toy:
     assert found.found == "broken"
     assert "depend on what else is read" in found.says
     assert found.evidence[1] == "Read once more in another order: probabilities are at most 1.0e+00 apart."
-
-
-def test_answers_of_other_labels_are_far_apart() -> None:
-    assert _distance(Prediction("a", {"a": 1.0}), Prediction("b", {"b": 1.0})) == 1.0
-    assert _distance(Prediction("a", {"a": 0.75, "b": 0.25}), Prediction("a", {"a": 1.0, "b": 0.0})) == 0.25
 
 
 # Saved explanations
@@ -169,7 +163,7 @@ def test_a_saved_explanation_is_restored(document: Document) -> None:
         assert restore(saved, document) == explanation
 
 
-def test_all_that_was_saved_comes_out_again_to_the_bit(replayed: Replayed) -> None:
+def test_saved_predictions_are_computed_again_to_the_bit(replayed: Replayed) -> None:
     found = replayed(lambda _: None)
     assert (found.found, found.evidence) == ("holds", (f"{N_MANY} saved predictions computed again, 0 differ.",))
     assert re.match(rf"All {N_MANY} saved predictions.*bit for bit\.$", found.says)
@@ -192,7 +186,7 @@ def test_a_file_in_another_order_or_with_fewer_lines_is_equal_to_within_rounding
     assert len(found.evidence) <= 2 or " differ from the saved ones in the last digits" in found.evidence[-1]
 
 
-def test_documents_without_an_answer_are_named(replayed: Replayed, many: list[Document]) -> None:
+def test_documents_without_a_prediction_are_named(replayed: Replayed, many: list[Document]) -> None:
     found = replayed(lambda records: records[:5] + records[6:])
     assert found.found == "look here"
     assert found.says.endswith(f" 1 of {N_MANY} documents of the data has no prediction in the file.")
@@ -202,11 +196,11 @@ def test_documents_without_an_answer_are_named(replayed: Replayed, many: list[Do
     assert few.evidence[1].endswith(f"{many[29].id!r} and {N_MANY - 30} more.")
 
 
-def test_a_line_that_stands_there_twice_is_told_as_such(replayed: Replayed, many: list[Document]) -> None:
+def test_a_repeated_line_is_named(replayed: Replayed, many: list[Document]) -> None:
     found = replayed(lambda records: [*records, records[0]])
     assert found.found == "broken"
-    told = f"line {N_MANY + 1}, document {many[0].id!r}: an earlier line explains it already."
-    assert told in found.evidence
+    reason = f"line {N_MANY + 1}, document {many[0].id!r}: an earlier line explains it already."
+    assert reason in found.evidence
 
 
 def test_groups_that_are_whole_must_be_equal_to_the_bit_also_where_lines_are_missing_later(
@@ -247,7 +241,7 @@ def test_a_changed_label_is_named(replayed: Replayed, lines: list[str]) -> None:
     )
 
 
-def test_other_words_of_the_text_are_found_by_their_answer(
+def test_other_words_of_the_text_are_found_by_their_prediction(
     replayed: Replayed, lines: list[str], many: list[Document]
 ) -> None:
     def change(records: Records) -> None:
@@ -291,7 +285,7 @@ def test_other_words_of_the_text_are_found_by_their_answer(
         ),
     ],
 )
-def test_what_does_not_fit_is_named(
+def test_a_changed_field_is_named(
     change: Callable[[dict[str, Any]], Any], expected: str, replayed: Replayed, many: list[Document]
 ) -> None:
     found = replayed(lambda records: change(records[4]))
@@ -306,7 +300,7 @@ def test_many_differences_are_counted(replayed: Replayed) -> None:
     assert found.evidence[-1] == f"and {N_MANY - 20} more differences."
 
 
-def test_documents_of_one_name_are_told_apart_by_their_text(tmp_path: Path) -> None:
+def test_documents_with_one_id_are_distinguished_by_their_text(tmp_path: Path) -> None:
     first, second = (Document.from_words((word, "film"), (), "same") for word in ("good", "bad"))
     answer = Prediction("a", {"a": 1.0})
     record = to_record(
@@ -329,7 +323,7 @@ LINE = '{"id": "a", "label": "b", "probability": %s, "probabilities": {"b": 1}, 
         (LINE % (1, "[[0, 1]]"), r"line 1 is not an explanation: its rationale cannot be read"),
     ],
 )
-def test_a_file_of_something_else_is_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_other_files_are_refused(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "explained.jsonl"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=rf"{message}.*fresh explain --output"):

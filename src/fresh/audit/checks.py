@@ -21,8 +21,8 @@ from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Verdict, markdown_cell
 from fresh.reporting.tables import markdown_table
 
+# The name of the split that is audited.
 AUDITED = "test"
-"""The name of the split that is audited."""
 MAX_PAIRS_SHOWN = 5
 NO_SPLITS: Mapping[str, Sequence[Example]] = MappingProxyType({})
 GUARANTEE = """\

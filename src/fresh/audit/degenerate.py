@@ -20,12 +20,13 @@ she'll we'll they'll
 """
 STOP_WORDS = frozenset(ENGLISH.split())
 
+# Share of rationales that may consist of stop words and punctuation.
 MAX_STOP_WORD_SHARE = 0.1
-"""Share of rationales that may consist of stop words and punctuation."""
+# Shares of "always" and "never": a few exceptions do not make a rationale say more.
 NEARLY_ALL = 0.9
 HARDLY_ANY = 0.1
+# Rationales needed for a statement about all of them.
 MIN_RATIONALES = 10
-"""Rationales needed for a statement about all of them."""
 MAX_IDS = 5
 
 

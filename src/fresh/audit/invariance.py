@@ -15,16 +15,17 @@ from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.report import Verdict
 from fresh.selection.extractors import Extractor
 
+# Letters of several scripts, whose tokens differ in number and length.
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'-éßжΩא中か한👍"
 MAX_WORD_LENGTH = 15
+# How often a multiplied word occurs at most.
 MAX_COPIES = 5
-"""How often a multiplied word occurs at most."""
 # The model's own extractor may be slow, so it reads only the first changes. They are enough: an extractor that passed
 # positions to the predictor was caught with 13 counterexamples among them.
 N_READ_ALONG = 32
 
+# The words of a document, and whether each is kept.
 Words = Sequence[tuple[str, bool]]
-"""The words of a document, and whether each is kept."""
 
 
 # Changes of a document that leave its rationale as it is
@@ -57,9 +58,9 @@ def _replace_words(words: Words, sampler: WordSampler) -> Words:
 
 
 def _delete_words(words: Words, sampler: WordSampler) -> Words:
-    """Delete all dropped words, or some of them; at least one word stays."""
+    """Delete all dropped words, or some of them."""
     dropped = [place for place, (_, kept) in enumerate(words) if not kept]
-    most = min(len(dropped), len(words) - 1)
+    most = min(len(dropped), len(words) - 1)  # a document has at least one word
     n_deleted = most if sampler.coin() else int(sampler.generator.integers(1, most + 1))
     deleted = set(sampler.generator.choice(dropped, size=n_deleted, replace=False).tolist())
     return [word for place, word in enumerate(words) if place not in deleted]
@@ -234,7 +235,8 @@ def check_invariance(
 
 def _batches(n_documents: int, n_trials: int, generator: np.random.Generator) -> Iterator[tuple[int, ...]]:
     """Distribute trials over documents: which are explained together, batch after batch, the same in each round."""
-    # Every round has the same batches: originals are explained once, and sums are rounded in the same way.
+    # Every round has the same batches: originals are explained once, and sums are rounded in the same way. With other
+    # batches, honest models would differ by about 1e-7, and the comparison could not be exact.
     order = generator.permutation(n_documents).tolist() * max(1, BATCH_SIZE // n_documents)
     edges = (0, *range(N_READ_ALONG, len(order), BATCH_SIZE), len(order))
     n_left = n_trials

@@ -13,22 +13,21 @@ from numpy.typing import NDArray
 
 from fresh.document import Mask
 
+# With 99 shuffles, the smallest p is 1 / 100: the alarm, which about one of a hundred harmless extractors raises.
 N_SHUFFLES = 99
-"""How often labels are shuffled; so the smallest p is .01."""
 ALARM = 0.01
-"""The highest p that counts as a leak."""
+# Rarer labels are left out: with three folds, six or seven masks remain to learn a label from.
 MIN_MASKS = 10
-"""Masks that a label needs; rarer labels are left out."""
+# A larger sample is reduced to this size, at which the probes of `find_leaks` take 5 s of one processor.
 MAX_MASKS = 2_000
-"""Masks that are used; of more, a sample."""
 DOCUMENT_LENGTH_NOTE = (
     "The extractor does not choose the length of the document, so what this length reveals is not a leak through the "
     "mask."
 )
 
 Features = NDArray[np.float64]
+# Labels as numbers from 0.
 Codes = NDArray[np.int64]
-"""Labels as numbers from 0."""
 Describe = Callable[[Sequence[Mask]], Features]
 
 
@@ -195,13 +194,13 @@ def _sample(rows: list[int], seed: int) -> list[int]:
 
 # Features: how many words a mask keeps and where, never which words they are. All shapes: (masks, features).
 
+# Parts of a document in which kept words are counted.
 N_PARTS = 10
-"""Parts of a document in which kept words are counted."""
+# Remainders of counts are features, since a label can hide in them: odd for one class, even for another.
 MODULI = (2, 3, 4)
-"""Remainders of counts are features, since a label can hide in them."""
 MAX_COUNT_FEATURES = 20
+# A number of kept words becomes a feature if at least this many masks keep it.
 MIN_COUNT = 5
-"""Masks that must keep so many words for this number to become a feature."""
 
 
 def shape_features(masks: Sequence[Mask]) -> Features:
@@ -285,6 +284,7 @@ class Labeling(NamedTuple):
     def sample(cls, codes: Codes, generator: np.random.Generator) -> "Labeling":
         """Assign each mask to a fold, with the same mix of labels in each."""
         order = generator.permutation(len(codes))
+        # Not StratifiedKFold: balanced folds are one stable sort, and every shuffle needs its own.
         order = order[np.argsort(codes[order], kind="stable")]
         folds = np.empty_like(codes)
         folds[order] = np.arange(len(codes)) % N_FOLDS
@@ -339,6 +339,7 @@ def score_probes(scaled: Features, plain: NDArray[np.float32], labeling: Labelin
     with config_context(assume_finite=True, skip_parameter_validation=True):
         for fold in range(N_FOLDS):
             held = labeling.folds == fold
+            # Each is fitted hundreds of times on shuffled labels, so it stops early: a probe needs no exact weights.
             linear = LogisticRegression(C=0.1, tol=1e-2)
             tree = DecisionTreeClassifier(max_depth=4, min_samples_leaf=5, random_state=0)
             for row, model, inputs in ((0, linear, scaled), (1, tree, plain)):

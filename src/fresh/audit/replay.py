@@ -18,15 +18,15 @@ from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.report import Verdict
 
+# Counterexamples that are shown whole; all are counted.
 MAX_SHOWN = 3
-"""Counterexamples that are shown whole; all are counted."""
+# Differences that are named; all are counted.
 MAX_NAMED = 20
-"""Differences that are named; all are counted."""
 # Sums depend on what is computed in one batch: two orders differed by 7.8e-08 at most (docs/results/audit.md).
+# How far probabilities may be apart when the same rationales are read in another order.
 ROUNDING = 1e-5
-"""How far probabilities may be apart when the same rationales are read in another order."""
+# How far a probability may be from the saved one where the file does not show which documents were one batch.
 SAVED_ROUNDING = 1e-6
-"""How far a probability may be from the saved one where the file does not show which documents were one batch."""
 OTHER_BATCHES = (
     "All differences are as small as those of rounding: they occur where documents were explained in other batches. "
     "Explain them with explain_stream, in the order in which they are audited, or let the audit explain them."
@@ -61,6 +61,7 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
             "alone, differ from those reported."
         )
         return Verdict("replay", "broken", says, (counted, *_describe_differences(different)))
+    # In the same order, a predictor that an extractor secretly informs would repeat itself: 1.0 apart in another order.
     order = np.random.default_rng(seed).permutation(len(rationales)).tolist()
     shuffled = predictor.predict([rationales[place] for place in order])
     apart = max(_distance(again[place], answer) for place, answer in zip(order, shuffled, strict=True))
@@ -111,8 +112,8 @@ def format_prediction(prediction: Prediction) -> str:
 
 # Saved explanations: read from their file, and matched with the data
 
+# The fields of every line that `fresh explain` writes.
 FIELDS = ("id", "label", "probability", "probabilities", "rationale", "ratio")
-"""The fields of every line that `fresh explain` writes."""
 HINT = "Name a file that `fresh explain --output` wrote."
 
 
@@ -184,6 +185,7 @@ def _parse_saved(row: Row) -> SavedExplanation:
     )
 
 
+# Exact types: JSON's true is a Python integer, and must not pass for a number.
 def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
 
@@ -205,6 +207,7 @@ def match_documents(saved: Sequence[SavedExplanation], documents: Iterable[Docum
     matched: list[Document | None] = []
     for item in saved:
         left = by_id.get(item.id, deque())
+        # Ids need not be unique: of several documents, the words decide.
         fitting = (document for document in left if _misplaced_span(item, document) is None)
         found = next(fitting, left[0] if left else None)
         if found is not None:

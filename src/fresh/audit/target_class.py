@@ -16,8 +16,8 @@ from fresh.selection.extractors import SaliencyExtractor, score_validated, selec
 from fresh.selection.tagger import Tagger
 
 NAME = "asked class"
+# Share of the predictions that must stay when words are selected for another class.
 MIN_SHARE_KEPT = 0.5
-"""Share of the predictions that must stay when words are selected for another class."""
 PREDICTED, RUNNER_UP, RANDOM = "the class that the support model predicts", "its runner-up", "a random class"
 
 
@@ -120,7 +120,8 @@ def _compare_classes(
     scorer, discretizer = extractor.scorer, extractor.discretizer
     assert is_targeted(scorer)
     documents, labels = [example.document for example in examples], model.labels
-    # The runner-up of the support model, not of the predictor: it is the support model whose class the scorer explains.
+    # The runner-up of the support model, not of the predictor: the scorer explains the class of the support model. Gold
+    # labels play no part, so the words do not become better than the model could select.
     runners_up = [_runner_up(prediction) for prediction in scorer.support.predict(documents)]
     sampled = np.random.default_rng(seed).integers(len(labels), size=len(documents)).tolist()
 

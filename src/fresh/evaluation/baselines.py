@@ -86,6 +86,7 @@ def random_masks(
     """
     sampled: list[Mask] = []
     for number, (document, mask) in enumerate(zip(documents, masks, strict=True)):
+        # Seeded by the document itself, so its words do not depend on which other documents are sampled.
         rng, n_kept = generator(document, 0), int(mask.kept.sum())
         # Words beyond a truncated beginning could not have been selected, so they are not sampled.
         n_words = len(mask) if read is None else max(int(read[number].kept.sum()), n_kept)

@@ -18,7 +18,7 @@ from fresh.metrics.classification import accuracy, macro_f1
 from fresh.metrics.significance import N_PERMUTATIONS, compare_accuracy, compare_macro_f1, holm, welch
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.html import DocumentView, Pair, ScoreRow
+from fresh.reporting.html import Pair, ScoreRow, ShownDocument
 from fresh.training.config import FREE
 
 MAX_DOCUMENTS_SHOWN = 1_000
@@ -180,11 +180,12 @@ class _Measured:
 
 def _measure_all(
     models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example], progress: Progress
-) -> tuple[list[_Measured], tuple[DocumentView, ...]]:
+) -> tuple[list[_Measured], tuple[ShownDocument, ...]]:
     """Have models explain the documents one after the other; show what the first one read."""
     documents = [example.document for example in examples]
     measured: list[_Measured] = []
-    views: tuple[DocumentView, ...] = ()
+    views: tuple[ShownDocument, ...] = ()
+    # Only counts are kept of each model, so that one model and its explanations are in memory at a time.
     for name, model in models:
         try:
             explained = explain_all(model, documents, progress, f"explaining {name}")
@@ -213,11 +214,11 @@ def _measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> _
     return _Measured(answers, n_kept, n_words, sums[marked], counts[marked], marked)
 
 
-def _shown_documents(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[DocumentView, ...]:
+def _shown_documents(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[ShownDocument, ...]:
     """Show each document on the page, or evenly spaced ones where there are too many."""
     step = max(1.0, len(examples) / MAX_DOCUMENTS_SHOWN)
     places = [int(number * step) for number in range(min(len(examples), MAX_DOCUMENTS_SHOWN))]
-    return tuple(DocumentView.of(examples[place], explained[place]) for place in places)
+    return tuple((examples[place], explained[place]) for place in places)
 
 
 def _model_row(name: str, gold: GoldLabels, measured: _Measured) -> ScoreRow:
@@ -276,7 +277,7 @@ def _report(
     labels: tuple[str, ...],
     rows: tuple[ScoreRow, ...],
     pairs: Sequence[Pair],
-    views: tuple[DocumentView, ...],
+    views: tuple[ShownDocument, ...],
     n_texts: int | None,
     warnings: tuple[str, ...],
 ) -> ComparisonReport:

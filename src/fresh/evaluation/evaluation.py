@@ -42,8 +42,8 @@ from fresh.selection.extractors import FullText, SaliencyExtractor, select_masks
 from fresh.selection.tagger import Tagger
 
 TAGGER_NAMES = {"lei": "Lei et al.", "bastings": "Bastings et al."}
+# Who reads random words and the complement: the predictor of the rationales, or one that was trained on such words.
 SAME, RETRAINED = "same predictor", "retrained"
-"""Who reads random words and the complement: the predictor of the rationales, or one that was trained on such words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def evaluate(
     progress: Progress = SILENT,
     baselines: Baselines | None = None,
 ) -> Evaluation:
-    """Measure a model on labelled documents.
+    """Measure a model on labeled documents.
 
     :param baselines: Predictors to compare with. Where one for random words or for the complement is missing, the
         predictor of the model reads them; where one for full text is missing, the support model does, if there is one.

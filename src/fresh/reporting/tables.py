@@ -24,12 +24,12 @@ LATEX = str.maketrans(
     }
 )
 MARKDOWN = str.maketrans({"|": "\\|", "\n": " ", "*": "\\*"})
+# A spreadsheet takes a cell that begins with one of these for a formula.
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a cell that begins with one of these for a formula."""
 TAG = re.compile(r"<(?=[a-zA-Z/!?])")
 
+# A row and a column, both from 0.
 Position = tuple[int, int]
-"""A row and a column, both from 0."""
 
 
 @dataclass(frozen=True, slots=True)

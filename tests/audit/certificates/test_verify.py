@@ -41,10 +41,7 @@ def faults_in(
     def find(content: bytes) -> list[Fault]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(fresh.audit.certificates.verify, "load_predictor", lambda *_: predictor)
-            try:
-                return list(verify(write(path, content), folder).faults)
-            except CertificateError as error:  # not even the first line looks like certificates
-                return [Fault(1, str(error))]
+            return list(verify(write(path, content), folder).faults)
 
     return find
 
@@ -88,7 +85,7 @@ def test_nothing_but_the_predictor_is_needed(
         assert verify(file, model, device="cpu").holds
 
 
-def test_a_model_on_the_hub_is_named_as_always(
+def test_a_model_may_be_on_the_hub(
     folder: Path, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documents: list[Document]
 ) -> None:
     asked: list[str] = []
@@ -104,7 +101,7 @@ def test_a_model_on_the_hub_is_named_as_always(
     assert asked == ["you/my-model"] * 2
 
 
-def test_a_predictor_that_was_damaged_is_not_asked(folder: Path, content: bytes, tmp_path: Path) -> None:
+def test_a_damaged_predictor_is_refused(folder: Path, content: bytes, tmp_path: Path) -> None:
     file = write(tmp_path / "certificates.jsonl", content)
     shutil.copytree(folder, tmp_path / "model")
     weights = tmp_path / "model/predictor/head.safetensors"
@@ -128,23 +125,16 @@ def test_certificates_of_another_model_are_refused(content: bytes, support: Supp
     assert verdict.to_text() == f"The certificates do not hold: 1 fault.\nline 1: {reason}"
 
 
-def test_every_byte_of_a_real_file_counts(content: bytes, faults_in: Callable[[bytes], list[Fault]]) -> None:
-    assert faults_in(content) == []
-    for place in range(0, len(content), 7):
-        assert faults_in(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]), place
-        assert faults_in(content[:place]), place
-
-
 def test_other_ends_of_lines_are_found(content: bytes, faults_in: Callable[[bytes], list[Fault]]) -> None:
     [fault] = faults_in(content.replace(b"\n", b"\r\n"))
     assert fault == Fault(1, "it ends in CR LF, not in LF: an editor or a transfer changed the file.")
     assert faults_in(content.replace(b"\n", b"\r"))
 
 
-# What is told
+# Results in words
 
 
-def test_ten_faults_are_told_and_the_others_counted(folder: Path, tmp_path: Path, documents: list[Document]) -> None:
+def test_ten_faults_are_listed_and_the_others_counted(folder: Path, tmp_path: Path, documents: list[Document]) -> None:
     target = tmp_path / "out.jsonl"
     certify(folder, documents * 5, target, device="cpu")
 
@@ -157,7 +147,7 @@ def test_ten_faults_are_told_and_the_others_counted(folder: Path, tmp_path: Path
     assert verdict.to_text().splitlines() == ["The certificates do not hold: 15 faults.", *told, "and 5 more."]
 
 
-def test_what_is_no_file_of_certificates_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_other_files_are_refused(folder: Path, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere.jsonl"
     refused = {
         nowhere: f"There is no file {nowhere}. Name the certificates that `fresh explain --certify` wrote.",
@@ -176,7 +166,7 @@ def test_a_file_without_certificates_proves_nothing(folder: Path, tmp_path: Path
         verify(target, folder, device="cpu")
 
 
-# Certificates changed by somebody who computes every digest anew
+# Certificates changed by a forger who recomputes every digest
 
 
 def halve_probabilities(records: list[Record]) -> None:
@@ -207,7 +197,7 @@ FORGED: dict[str, tuple[Callable[[list[Record]], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_forger_without_the_predictor_is_found_out(
+def test_a_forgery_without_the_predictor_is_found(
     name: str, content: bytes, faults_in: Callable[[bytes], list[Fault]]
 ) -> None:
     change, reason = FORGED[name]
@@ -216,7 +206,7 @@ def test_a_forger_without_the_predictor_is_found_out(
     assert re.fullmatch(reason, fault.reason), fault.reason
 
 
-def test_a_forger_with_the_tokenizer_is_found_out(
+def test_a_forgery_with_the_tokenizer_is_found(
     content: bytes, predictor: Predictor, faults_in: Callable[[bytes], list[Fault]]
 ) -> None:
     def turn(records: list[Record]) -> None:
@@ -228,9 +218,7 @@ def test_a_forger_with_the_tokenizer_is_found_out(
     assert re.fullmatch(FORGED["a probability"][1], fault.reason)
 
 
-def test_a_file_that_was_made_anew_without_a_line_has_another_digest(
-    content: bytes, folder: Path, tmp_path: Path
-) -> None:
+def test_a_file_rewritten_without_a_line_has_another_digest(content: bytes, folder: Path, tmp_path: Path) -> None:
     def drop(records: list[Record]) -> None:
         del records[2]
         records[-1]["count"] -= 1
@@ -253,7 +241,7 @@ def moved_by(step: float) -> Callable[[list[Record]], None]:
     return change
 
 
-def test_a_small_difference_is_told_and_passes(content: bytes, folder: Path, tmp_path: Path) -> None:
+def test_a_small_difference_passes_and_is_reported(content: bytes, folder: Path, tmp_path: Path) -> None:
     file = write(tmp_path / "certificates.jsonl", resealed(content, moved_by(3e-7)))
     verdict = verify(file, folder, device="cpu")
     assert (verdict.holds, verdict.count, verdict.n_exact) == (True, 3, 2)

@@ -19,12 +19,12 @@ from fresh.rationale import Prediction, Rationale
 
 FORMAT = 1
 COMMON = {"kind", "format", "library", "version", "predictor_sha256", PREVIOUS_DIGEST, DIGEST}
+# The fields of each kind of line.
 FIELDS = {
     "header": COMMON,
     "certificate": COMMON | {"id", "group", "input", "input_sha256", "label", "probabilities"},
     "closing": COMMON | {"count"},
 }
-"""The fields of each kind of line."""
 NOT_CONSECUTIVE = "it does not follow the line before it: lines are missing, doubled or moved."
 
 
@@ -69,6 +69,7 @@ class Certificate:
             "input": inputs,
             "input_sha256": canonical_sha256(inputs),
             "label": self.prediction.label,
+            # As text: `repr` writes the shortest decimal that is read back to the same bits, whatever reads the JSON.
             "probabilities": [[label, repr(value)] for label, value in probabilities.items()],
         }
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from fresh.document import Example, Explanation
 from fresh.metrics.bootstrap import Estimate
 from fresh.metrics.classification import ClassScore
 from fresh.reporting.report import Figures, Verdict
-from fresh.text import Spans
 
+# Names and values, in the order in which they are shown.
 Facts = tuple[tuple[str, str], ...]
-"""Names and values, in the order in which they are shown."""
+# A document with its gold label, the words that were read and, perhaps, those that people marked.
+ShownDocument = tuple[Example, Explanation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,47 +62,12 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentView:
-    """A document with the words that were read, the prediction, and what people say."""
-
-    id: str
-    text: str
-    spans: Spans
-    """The characters of each word."""
-    kept: Spans
-    """Runs of words that were read, as in `Mask.spans`."""
-    label: str
-    """The prediction."""
-    probabilities: Mapping[str, float]
-    gold: str | None = None
-    human: Spans | None = None
-    """Runs of words that people marked, where they were asked."""
-    query: str = ""
-
-    @classmethod
-    def of(cls, example: Example, explanation: Explanation) -> Self:
-        """Combine an example with its explanation."""
-        document = example.document
-        return cls(
-            id=document.id,
-            text=document.text,
-            spans=document.spans,
-            kept=explanation.mask.spans,
-            label=explanation.prediction.label,
-            probabilities=explanation.prediction.probabilities,
-            gold=example.label,
-            human=None if example.human is None else example.human.spans,
-            query=" ".join(document.query),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """A page: scores and documents, and everything else that is known."""
 
     title: str
     headline: tuple[ScoreRow, ...]
-    documents: tuple[DocumentView, ...]
+    documents: tuple[ShownDocument, ...]
     data: str = ""
     """The source of the documents."""
     n_documents: int | None = None
