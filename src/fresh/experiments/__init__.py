@@ -7,11 +7,10 @@ if TYPE_CHECKING:
     from fresh.experiments.figures import figure_data, read_figure_config
     from fresh.experiments.grid_file import read_grid
     from fresh.experiments.local import LocalExecutor
-    from fresh.experiments.manifest import make_manifest
     from fresh.experiments.plot import plot_figure
     from fresh.experiments.ray_executor import RayExecutor
     from fresh.experiments.ray_explain import ExplainRequest, explain_on_cluster
-    from fresh.experiments.results import read_results, select
+    from fresh.experiments.results import make_manifest, read_results, select
     from fresh.experiments.run import run_grids
     from fresh.experiments.significance import parse_contrast, welch_table
     from fresh.experiments.store import RunStore
@@ -41,11 +40,10 @@ _HOMES = {
     "figures": ("figure_data", "read_figure_config"),
     "grid_file": ("read_grid",),
     "local": ("LocalExecutor",),
-    "manifest": ("make_manifest",),
     "plot": ("plot_figure",),
     "ray_executor": ("RayExecutor",),
     "ray_explain": ("ExplainRequest", "explain_on_cluster"),
-    "results": ("read_results", "select"),
+    "results": ("make_manifest", "read_results", "select"),
     "run": ("run_grids",),
     "significance": ("parse_contrast", "welch_table"),
     "store": ("RunStore",),

@@ -1,4 +1,4 @@
-"""What runs share: support models, gates, and the scores of all documents, each made once and kept in a folder."""
+"""Work that runs share: support models, gates, and the scores of all documents, each made once."""
 
 import contextlib
 import itertools
@@ -32,7 +32,7 @@ DocumentKey = tuple[str, Words, Words]
 
 @dataclass(frozen=True, slots=True)
 class StoredScores:
-    """A scorer that looks scores up."""
+    """A scorer that looks up stored scores."""
 
     saliencies: Mapping[DocumentKey, Saliency]
     notes: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
 
     :param context: Has the name of the method.
     """
-    # One training serves all cuts: how a gate is cut matters only for which epoch is best on dev.
+    # One training serves all cuts, which affect only which epoch is best on dev.
     first, *others = RATIO_DISCRETIZERS
     assert isinstance(config, LeiConfig | BastingsConfig)
     objective = lei.make_objective(config) if isinstance(config, LeiConfig) else bastings.make_objective(config)
@@ -76,7 +76,7 @@ def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
 
 
 def gate_context(discretizer: str, context: RunContext) -> RunContext:
-    """Return the context of a gate's best state for one way to cut it."""
+    """Return the context with a gate's best state for one way to cut it."""
     return context if discretizer == RATIO_DISCRETIZERS[0] else context.in_subfolder(discretizer)
 
 
@@ -86,9 +86,9 @@ def has_scores(folder: Path) -> bool:
 
 
 def save_scores(folder: Path, splits: Splits, config: FreshConfig, support: SupportModel, context: RunContext) -> None:
-    """Score all documents, in the precision of training, and write the scores to a file.
+    """Score all documents in the precision of training, and write the scores to a file.
 
-    :param context: That of the support model's training.
+    :param context: The context in which the support model was trained.
     """
     scorer = build_scorer(config, support, None)
     arrays: dict[str, np.ndarray] = {"notes": np.array(context.notes, dtype=str)}
@@ -104,7 +104,7 @@ def save_scores(folder: Path, splits: Splits, config: FreshConfig, support: Supp
 
 
 def load_scores(folder: Path, splits: Splits) -> StoredScores | None:
-    """Read the scores of all documents; None if they are missing, damaged, or of other documents."""
+    """Read the scores of all documents; None if they are missing, damaged, or for other documents."""
     try:
         with np.load(folder / SCORES_FILE, allow_pickle=False) as arrays:
             saliencies = dict(itertools.chain.from_iterable(_read_part(arrays, part, splits) for part in PARTS))
