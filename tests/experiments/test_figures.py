@@ -189,7 +189,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"by": "method,scorr"}, "scorr is not a setting of these runs"),
     ({"panels": "corpuss"}, "corpuss is not a setting of these runs"),
     ({"y": "macroF1"}, "macroF1 is not a metric of these runs. Did you mean macro-F1"),
-    ({"kind": "scatter", "x": "ratio"}, "ratio is not a metric of these runs. There are: accuracy, "),
+    ({"kind": "scatter", "x": "ratio"}, "ratio is not a metric of these runs. There are: AUPRC of scores"),
     ({"against": "full"}, "full is not a row of this experiment. Did you mean full text"),
     ({"against": 3}, "against must be the name of a row, or a list of names, got 3"),
     ({"where": {"methd": "fresh"}}, "methd is not a setting of these runs"),

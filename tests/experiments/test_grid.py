@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from experiments import Inline, run_grid, toy_grid, write_grid
 from fresh.data.splits import Splits
-from fresh.experiments.grid import RunLabel, RunSpec, distinguish, invalid_runs
+from fresh.experiments.grid import RunLabel, RunSpec, invalid_runs
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.store import RunStore
 from fresh.nn.encoder import identify_encoder
@@ -130,26 +130,6 @@ def test_an_encoder_that_changed_is_trained_anew_and_one_that_moved_is_not(
     assert not keys("moved") & first
     assert len(list((out / "runs").iterdir())) == 2
     assert len(list((out / "shared").glob("support-*"))) == 2
-
-
-# How settings differ
-
-
-def test_as_few_settings_as_possible_are_named() -> None:
-    many: list[dict[str, Any]] = [{"a": number % 2, "b": number, "c": "word", "d": -number} for number in range(4)]
-    names = [set("abcd")] * 4
-    assert distinguish(many, names) == ["b 0", "b 1", "b 2", "b 3"]
-    assert distinguish(many, [*names[:3], set("ad")]) == ["b 0", "b 1", "b 2", "a 1, d -3"]
-    assert distinguish(many[:1], names[:1]) == [""]
-
-
-choices = st.fixed_dictionaries({}, optional={name: st.integers(0, 2) for name in "abc"})
-
-
-@given(st.lists(choices, min_size=1, max_size=6, unique_by=lambda one: tuple(one.get(name, 0) for name in "abc")))
-def test_different_settings_never_get_one_name(given: list[dict[str, int]]) -> None:
-    whole = [{name: one.get(name, 0) for name in "abc"} for one in given]
-    assert len(set(distinguish(whole, given))) == len(given)
 
 
 # Lists of invalid runs

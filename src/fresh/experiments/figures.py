@@ -226,7 +226,6 @@ def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureDat
 
 
 def _check_config(results: Sequence[RunResult], config: FigureConfig) -> None:
-    """Refuse names that no run has."""
     x = [config.x] if config.kind == "lines" else []
     check_names(results, [config.panels, *config.by.split(","), *x, *config.where])
     check_metrics(results, config.metrics)
@@ -349,7 +348,6 @@ def check_figure(of_grid: Mapping[str, Any], specs: "Sequence[RunSpec]") -> Iter
 
 
 def _expected_result(spec: "RunSpec") -> RunResult:
-    """Make up the result of a run, as far as it is known before the run."""
     from fresh.experiments.worker import METRICS
     from fresh.methods.config import METHODS
     from fresh.methods.registry import owns

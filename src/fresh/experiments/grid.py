@@ -1,9 +1,8 @@
 """A grid: the runs that make up an experiment, their keys, and their labels."""
 
 import hashlib
-import itertools
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -183,34 +182,6 @@ def describe_settings(settings: Mapping[str, Any]) -> list[str]:
         return isinstance(value, str) and value[:1].isalpha() and value not in ("true", "false")
 
     return [value if is_word(value) else f"{name} {value}" for name, value in settings.items()]
-
-
-def distinguish(many: Sequence[Mapping[str, Any]], own_names: Sequence[Collection[str]]) -> list[str]:
-    """Describe how several tasks differ, each in as few settings as possible.
-
-    :param many: The settings of each task, by path.
-    :param own_names: The names of the settings that are not defaults, for each task.
-    """
-    paths = dict.fromkeys(itertools.chain.from_iterable(many))
-    differing = [path for path in paths if _n_distinct(many, [path]) > 1]
-    # Greedy: leave out every setting without which the tasks still differ.
-    few = list(differing)
-    for path in reversed(differing):
-        fewer = [other for other in few if other != path]
-        if _n_distinct(many, fewer) == _n_distinct(many, differing):
-            few = fewer
-    labels: list[str] = []
-    for settings, own in zip(many, own_names, strict=True):
-        given = [path for path in differing if path.rpartition(".")[2] in own]
-        # A default says little: where one of the few is a default, name all differing settings that were set.
-        chosen = few if set(few) <= set(given) else given
-        shown = {path.rpartition(".")[2]: settings[path] for path in chosen if settings.get(path) not in (None, "")}
-        labels.append(", ".join(describe_settings(shown)))
-    return labels
-
-
-def _n_distinct(many: Sequence[Mapping[str, Any]], paths: Sequence[str]) -> int:
-    return len({tuple(repr(settings.get(path)) for path in paths) for settings in many})
 
 
 def invalid_runs(errors: Mapping[str, Sequence[RunLabel]], owner: str = "the grid") -> str:

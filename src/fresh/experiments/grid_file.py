@@ -29,6 +29,7 @@ FILE_SETTINGS = ("dev", "test")
 SWITCHES = ("scorer", "discretizer", *(other for _, other, _ in NEEDS))
 """Settings that decide, with the method, which other settings a run has."""
 N_TRIALS = 20
+_CONFIGS: tuple[type, ...] = (RunConfig, *METHODS.values())
 
 
 def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents: int | None = None) -> Grid:
@@ -85,7 +86,7 @@ def _short_names(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _short_name(path: str) -> str:
-    is_setting = any(owns(kind, path) for kind in (RunConfig, *METHODS.values()))
+    is_setting = any(owns(kind, path) for kind in _CONFIGS)
     return path.rpartition(".")[2] if is_setting else path
 
 
@@ -93,7 +94,6 @@ def _short_name(path: str) -> str:
 
 
 def _check_parts(content: Mapping[str, Any]) -> Iterator[str]:
-    """Describe parts of a file that are unknown, missing, or of the wrong type."""
     yield from (suggest(name, "a part of a grid", PARTS) for name in content if name not in PARTS)
     rows = content.get("rows")
     if not rows or not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
@@ -118,7 +118,6 @@ def _check_parts(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_names(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
-    """Describe names that are not settings."""
     tables: list[tuple[str, Mapping[str, Any], Sequence[str]]] = [
         *((f"row {row.get('name', number)}", row, ROW_KEYS) for number, row in enumerate(content["rows"], 1)),
         ("[grid]", content.get("grid", {}), ("corpus",)),
@@ -126,7 +125,7 @@ def _check_names(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> It
         *((f"[corpora.{name}]", about, ("data",)) for name, about in content.get("corpora", {}).items()),
         ("`overrides`", overrides, ("corpus",)),
     ]
-    paths = [setting.path for kind in (RunConfig, *METHODS.values()) for setting in list_settings(kind)]
+    paths = [setting.path for kind in _CONFIGS for setting in list_settings(kind)]
     for place, table, keys in tables:
         for path, _ in flatten({name: value for name, value in table.items() if name not in keys}):
             name = _short_name(path)
@@ -144,7 +143,6 @@ def _corpora_of(row: Mapping[str, Any], content: Mapping[str, Any]) -> list[Any]
 
 
 def _check_corpora(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
-    """Describe unknown corpora or, if there are none, tables of corpora that no row uses."""
     tables = content.get("corpora", {})
     known = [*(name for name, about in tables.items() if "data" in about), *CORPORA]
     named = [name for row in content["rows"] for name in _corpora_of(row, content)]
@@ -227,7 +225,6 @@ def _find_reason(name: str, method: str, switches: tuple[tuple[str, str], ...]) 
 
 
 def _check_overrides_used(overrides: Mapping[str, Any], specs: Sequence[RunSpec]) -> Iterator[str]:
-    """Describe overrides that no run has."""
     for name in overrides:
         if name != "corpus" and specs and not any(name in spec.settings for spec in specs):
             reasons = dict.fromkeys(filter(None, (_why_foreign(name, spec.settings) for spec in specs)))
@@ -238,7 +235,6 @@ def _check_overrides_used(overrides: Mapping[str, Any], specs: Sequence[RunSpec]
 
 
 def _expand(content: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path) -> tuple[list[RunSpec], list[str]]:
-    """Expand all rows, and describe what is wrong with them."""
     runs: list[tuple[RunSpec, Mapping[str, Any]]] = []
     problems: list[str] = []
     for row in content["rows"]:
@@ -306,7 +302,6 @@ def _choices(
 
 
 def _lists_of(row: Mapping[str, Any], content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """List the values of all settings in a row, in [grid] or in overrides."""
     own = _short_names({name: value for name, value in row.items() if name not in ROW_KEYS or name == "corpus"})
     values = {"corpus": _corpora_of(row, content), **_short_names(content.get("grid", {})), **own, **overrides}
     lists = {name: _as_list(value) for name, value in values.items()}
@@ -350,7 +345,6 @@ def _row_name(row: Mapping[str, Any], chosen: Mapping[str, Any], lists: Mapping[
 
 
 def _scale_ratio(settings: Mapping[str, Any], usual: float | None) -> dict[str, Any]:
-    """Multiply a ratio such as ``0.5x`` by the default ratio of the corpus."""
     ratio = settings.get("ratio")
     if not isinstance(ratio, str) or not ratio.endswith("x"):
         return dict(settings)

@@ -151,7 +151,6 @@ class LiveView:
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _remind(self) -> None:
-        """List the running tasks whenever nothing else was printed for a while."""
         while not self._closed.wait(max(0.0, self._last_line + QUIET_SECONDS - time.monotonic())):
             if time.monotonic() - self._last_line >= QUIET_SECONDS:
                 self.say("\n".join([self._status(), *self.in_progress()]))
@@ -167,7 +166,6 @@ class LiveView:
         return f"{self.n_tasks - len(self.left)}/{self.n_tasks}"
 
     def _status(self) -> str:
-        """Summarize how much is done, and how long the rest may take."""
         elapsed = {task.key: time.time() - started for task, started in list(self.running.values())}
         seconds = self.estimate.remaining(list(self.left.values()), elapsed)
         left = "" if not seconds else f", about {_format_duration(seconds)} left"

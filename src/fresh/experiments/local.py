@@ -101,7 +101,6 @@ class LocalExecutor:
             self._lost.append(self._remove(worker))
 
     def _add_worker(self) -> _WorkerProcess:
-        """Start another process, on the GPU with the fewest."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         used = [worker.gpu for worker in self.workers]
@@ -115,7 +114,6 @@ class LocalExecutor:
         return worker
 
     def _remove(self, worker: _WorkerProcess) -> Task:
-        """Remove a process that died, and return its task."""
         self.workers.remove(worker)
         worker.connection.close()
         worker.process.join()

@@ -14,7 +14,7 @@ from fresh.experiments.grid import (
     Grid,
     RunLabel,
     RunSpec,
-    distinguish,
+    describe_settings,
     invalid_runs,
     key_settings,
     result_settings,
@@ -139,12 +139,19 @@ def label_tasks(tasks: Sequence[Task]) -> list[Task]:
     by_name: dict[str, list[Task]] = {}
     for task in tasks:
         by_name.setdefault(str(task), []).append(task)
-    details: dict[str, str] = {}
-    for group in by_name.values():
-        own_names = [{*task.spec.settings, "documents", "data"} for task in group]
-        texts = distinguish([task.settings for task in group], own_names)
-        details |= {task.key: text for task, text in zip(group, texts, strict=True)}
-    return [replace(task, detail=details[task.key]) for task in tasks]
+    labeled: list[Task] = []
+    for task in tasks:
+        group, own = by_name[str(task)], {*task.spec.settings, "documents", "data"}
+        # Defaults are left out: two tasks that differ in a setting have it in at least one of their grids.
+        shown = {
+            path.rpartition(".")[2]: value
+            for path, value in task.settings.items()
+            if path.rpartition(".")[2] in own
+            and value not in (None, "")
+            and any(other.settings.get(path) != value for other in group)
+        }
+        labeled.append(replace(task, detail=", ".join(describe_settings(shown))))
+    return labeled
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,6 @@ def draw_figure(data: FigureData, make: "Callable[..., Figure]") -> "Figure":
 
 
 def _notes(data: FigureData) -> Iterator[str]:
-    """Explain, line by line, what is not obvious."""
     if data.config.kind != "scatter" and any(point.low < point.high for point in data.points):
         yield "bands, or bars: from the lowest to the highest seed"
     hollow = any(not point.whole for point in data.points)
@@ -85,7 +84,6 @@ def _notes(data: FigureData) -> Iterator[str]:
 
 
 def _draw_panel(axes: "Axes", data: FigureData, panel: Panel, unit: float) -> dict[str, Any]:
-    """Draw one panel, and return a legend handle for each name."""
     names, level_names = data.names, data.level_names
     handles: dict[str, Any] = {}
     axes.set_title(data.config.display_name(panel.name))

@@ -124,7 +124,6 @@ class Scheduler:
         return [task for task in tasks if task.key in needed]
 
     def _start_ready(self) -> None:
-        """Start tasks in their order until all workers are busy or no task is ready."""
         for task in list(self.pending):
             if len(self.running) >= min(self.executor.n_workers, self.limit or self.executor.n_workers):
                 return
@@ -187,7 +186,6 @@ class Scheduler:
         self.view.on_crowded(task, is_last)
 
     def _raise_limit(self) -> None:
-        """Try one more task at once after enough tasks were done at the current limit."""
         self.n_done_at_limit += 1
         if self.limit is not None and self.n_done_at_limit >= N_DONE_PER_STEP * self.limit:
             self.limit, self.n_done_at_limit = self.limit + 1, 0

@@ -194,7 +194,6 @@ def _has_best(study: Any) -> bool:
 
 
 def _write_best(path: Path, fixed: Mapping[str, Any], best: Mapping[str, float]) -> None:
-    """Write the fixed and the best settings as a settings file."""
     values = {name.rpartition(".")[2]: value for name, value in fixed.items()} | dict(best)
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None]
     write_text(path, "\n".join(lines) + "\n")

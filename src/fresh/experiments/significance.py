@@ -103,7 +103,6 @@ class WelchTable:
         return (*common, values if self.compared_setting else str(one.contrast))
 
     def _records(self, adjusted: dict[int, float]) -> Iterator[dict[str, object]]:
-        """Return each comparison with full precision."""
         for number, one in enumerate(self.tests):
             test = {"t": one.test.t, "degrees of freedom": one.test.degrees, "p": one.test.p}
             yield {

@@ -182,7 +182,6 @@ def _has_metrics(report: Mapping[str, Any]) -> bool:
 
 
 def _upgrade(report: dict[str, Any]) -> dict[str, Any]:
-    """Convert a report of version 1 to the current form."""
     if report["version"] == VERSION:
         return report
     # Version 1 had durations among the metrics, so that equal runs looked different.

@@ -154,7 +154,6 @@ class PivotTable:
         yield from status(self.results)
 
     def _legend(self, has_best: bool) -> Iterator[str]:
-        """Explain the marks that occur."""
         if has_best:
             has_full_text = any(result.get("method") == READS_ALL for result in self.results)
             yield f"Bold: the best mean of a column{', full text left out' if has_full_text else ''}."

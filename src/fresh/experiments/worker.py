@@ -120,7 +120,6 @@ class Worker:
 
     @contextmanager
     def _claim(self, task: Task) -> Iterator[None]:
-        """Lock a task, and write its progress to a file."""
         with self.store.claim(task.key), heartbeat(self.store.heartbeat_file(task.key)) as progress:
             self.progress = progress
             try:
@@ -203,7 +202,6 @@ class Worker:
         )
 
     def _make_report(self, task: Task, run: RunSettings, digest: str) -> dict[str, Any]:
-        """Train and test a run."""
         started, spec = time.perf_counter(), task.spec
         splits, scores = self.sources.usable_splits(spec, run), None
         if shares_scores(run):
@@ -296,7 +294,6 @@ def measure(splits: Splits, result: MethodResult, config: TrainConfig) -> tuple[
 def _measure_complement(
     splits: Splits, run: RunSettings, scores: StoredScores | None, context: RunContext
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Train and test a predictor on the words that were not selected."""
     assert isinstance(run.method, FreshConfig)
     assert scores is not None
     scored = score_and_cut(splits, run.method, scores, context, None)
