@@ -1,9 +1,11 @@
 """Packages and names that are imported late: optional ones, and those that take long to import."""
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from lazy_loader import attach_stub
 
 from fresh.errors import MissingExtraError
 
@@ -38,17 +40,19 @@ def _missing_extra(purpose: str, package: str, extra: str) -> MissingExtraError:
     return MissingExtraError(f"{purpose} needs {package}. Install it with: pip install 'fresh-rationales[{extra}]'")
 
 
-def lazy_exports(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Make the `__getattr__` of a package that imports its public names on first use.
+def lazy_package(name: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Make `__getattr__`, `__dir__` and `__all__` of a package whose stub lists its public names.
 
-    :param names: Public names by the module of the package that defines them.
+    Each name is imported on first use: torch alone takes seconds, and the command's help should need neither it nor
+    any other optional package.
+
+    :param name: The package, `__name__`.
+    :param file: Its `__file__`; the stub lies beside it.
     """
-    homes = {name: f"{package}.{module}" for module, group in names.items() for name in group}
+    load, list_names, names = attach_stub(name, file)
 
-    def load(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        with explain_missing_extra(f"{package}.{name}"):
-            return getattr(importlib.import_module(homes[name]), name)
+    def load_or_explain(attribute: str) -> Any:
+        with explain_missing_extra(f"{name}.{attribute}"):
+            return load(attribute)
 
-    return load
+    return load_or_explain, list_names, names

@@ -291,3 +291,25 @@ def test_a_network_can_be_pickled_and_copied(encoders: dict[str, Path]) -> None:
     for other in (copy.deepcopy(classifier), pickle.loads(pickle.dumps(classifier))):  # noqa: S301
         np.testing.assert_array_equal(other.probabilities(texts(4)), expected)
         assert other.lock is not classifier.lock
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_last_layer_runs_for_the_start_token_alone_where_that_is_the_same(
+    architecture: str, encoders: dict[str, Path]
+) -> None:
+    """Outputs are those of `test_pooling_by_hand`; here, how many rows are computed, and the gradients."""
+    classifier = classifier_of(encoders[architecture], layers="all").eval()
+    assert classifier.can_skip_rows == (architecture in ("bert", "roberta", "mpnet", "electra"))
+    assert not classifier_of(encoders[architecture], "mean").can_skip_rows
+    batch = classifier.collate(classifier.tokenizer(texts(8)))
+    gradients, rows = [], []
+    classifier.encoder.layers[-1].register_forward_hook(
+        lambda _module, _inputs, output: rows.append((output[0] if isinstance(output, tuple) else output).shape[1])
+    )
+    expected = [1 if classifier.can_skip_rows else batch.ids.shape[1], batch.ids.shape[1]]
+    for skips in (classifier.can_skip_rows, False):
+        classifier.can_skip_rows = skips
+        logits = classifier(batch).logits
+        gradients.append(torch.autograd.grad(logits.square().sum(), classifier.encoder.word_embeddings.weight)[0])
+    assert rows == expected
+    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-4)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fresh.attribution
 from fresh.attribution import SCORERS, scorer_to_dict
 from fresh.attribution.occlusion import Occlusion
 from fresh.attribution.support_model import SupportModel
@@ -95,7 +96,7 @@ def test_scores_that_do_not_fit_are_noticed(scorer: LongestWords, message: str) 
 
 @pytest.mark.parametrize("name", SCORERS)
 def test_no_scorer_can_be_given_a_label(name: str) -> None:
-    signature = inspect.signature(SCORERS[name].score, eval_str=True)
+    signature = inspect.signature(getattr(fresh.attribution, SCORERS[name]).score, eval_str=True)
     assert {key: value.annotation for key, value in signature.parameters.items() if key != "self"} == {
         "documents": Sequence[Document]
     }

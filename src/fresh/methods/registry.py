@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fresh.attribution import SCORERS, ScorerFactory
+from fresh.attribution import SCORERS, ScorerFactory, scorer_settings
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.support_model import SupportModel
 from fresh.config import flatten, list_settings, suggest, suggest_setting
@@ -140,16 +140,14 @@ def _find_without_effect(values: Mapping[str, Any], config: type[ClassifierConfi
     """Describe settings that the chosen scorer or discretizer does not use, with those that do."""
     names = {key.rpartition(".")[2]: value for key, value in values.items()}
     defaults = {setting.name: setting.default for setting in list_settings(config)}
-    choices: tuple[tuple[str, Mapping[str, type], type], ...] = (
-        ("scorer", SCORERS, ScorerConfig),
-        ("discretizer", DISCRETIZERS, CutConfig),
-    )
-    for choice, kinds, settings in choices:
+    scorers = {name: scorer_settings(name) for name in SCORERS}
+    discretizers = {name: [field.name for field in fields(kind)] for name, kind in DISCRETIZERS.items()}
+    for choice, kinds, settings in (("scorer", scorers, ScorerConfig), ("discretizer", discretizers, CutConfig)):
         chosen = names.get(choice, defaults.get(choice))
         if not isinstance(chosen, str) or chosen not in kinds:
             continue
         for key in sorted({field.name for field in fields(settings)} & names.keys()):
-            owners = [name for name, kind in kinds.items() if key in {field.name for field in fields(kind)}]
+            owners = [name for name, taken in kinds.items() if key in taken]
             if owners and chosen not in owners:
                 yield f"{key} is a setting of the {choice} {' and '.join(owners)}, not of {chosen}."
     for key, other, needed in NEEDS:

@@ -15,12 +15,15 @@ from fresh.nn.config import NetworkConfig
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import Encoder
 from fresh.nn.heads import AttentiveHead, LinearHead
+from fresh.nn.intercept import call_intercepted, on_tensor
 from fresh.nn.network import Network, load_parts
 from fresh.nn.tokenizer import Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 
 ABOUT = "classifier.json"
+TOLERANCE = 1e-4
+"""How far the start token's vector may be off when the last layer runs for it alone."""
 
 
 class Output(NamedTuple):
@@ -39,6 +42,8 @@ class Classifier(Network):
         head = AttentiveHead if config.long == "chunk" else LinearHead
         super().__init__(encoder, config, head(encoder.width, len(labels), config.dropout))
         self.labels = tuple(labels)
+        self.can_skip_rows = self._try_skipping_rows()
+        """Whether the last layer's feed-forward part may run for the start token alone."""
 
     @property
     def pooler(self) -> nn.Module | None:
@@ -53,10 +58,30 @@ class Classifier(Network):
 
     def forward(self, batch: Batch | tuple[Layout, Tensor]) -> Output:
         """Classify a batch, or its layout and what the frozen layers put out for it."""
-        layout, hidden = self.encode(batch)
+        layout, hidden = self._encode_start(batch) if self.can_skip_rows else self.encode(batch)
         if isinstance(self.head, AttentiveHead):
             return Output(*self.head(hidden, layout))
         return Output(self.head(self._pool(hidden, layout.mask)))
+
+    def _encode_start(self, batch: Batch | tuple[Layout, Tensor]) -> tuple[Layout, Tensor]:
+        """Encode a batch where only start tokens are read. Shape of the vectors: (batch, 1, width)."""
+        # The feed-forward part is two thirds of a layer, and nobody reads its other rows.
+        attention = self.encoder.layers[-1].attention
+        assert isinstance(attention, nn.Module)
+        return call_intercepted(lambda: self.encode(batch), {attention: on_tensor(lambda states: states[:, :1])})
+
+    def _try_skipping_rows(self) -> bool:
+        """Try it on two texts: in some encoders, what follows attention reads all rows."""
+        if self.encoder.pooling != "start" or isinstance(self.head, AttentiveHead):
+            return False
+        sample = self.collate(self.tokenizer([Text(("a", "b", "a")), Text(("a",))]))
+        with torch.inference_mode():
+            whole = self.encode(sample)[1][:, :1]
+            try:
+                found = self._encode_start(sample)[1]
+            except (AttributeError, RuntimeError, EncoderError):
+                return False
+        return found.shape == whole.shape and torch.allclose(found, whole, rtol=0, atol=TOLERANCE)
 
     def _pool(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Turn the vectors of tokens into one vector per text. Shape: (batch, width)."""

@@ -1,14 +1,5 @@
 """Saved models in the browser and over JSON."""
 
-import importlib
-from typing import Any
+from fresh._optional import lazy_package
 
-__all__ = ["BatchLimits", "JobLimits", "Models", "ServeConfig", "create_app", "load_models"]
-
-_MODULES = {"Models": "models", "create_app": "app", "load_models": "models"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'fresh.serving' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"fresh.serving.{_MODULES.get(name, 'config')}"), name)
+__getattr__, __dir__, __all__ = lazy_package(__name__, __file__)

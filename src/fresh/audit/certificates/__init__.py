@@ -1,22 +1,6 @@
 """Certificates: what a prediction was computed from, in lines that cannot be changed unnoticed."""
 
-from typing import TYPE_CHECKING
-
-from fresh._optional import lazy_exports
-
-if TYPE_CHECKING:
-    from fresh.audit.certificates.certify import Certifier, CertifyResult, certifying
-    from fresh.audit.certificates.format import Certificate, Maker
-    from fresh.audit.certificates.verify import Verification
+from fresh._optional import lazy_package
 
 # `certify` and `verify` are in `fresh`: here, these names are modules.
-__all__ = ["Certificate", "Certifier", "CertifyResult", "Maker", "Verification", "certifying"]
-
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "certify": ("Certifier", "CertifyResult", "certifying"),
-        "format": ("Certificate", "Maker"),
-        "verify": ("Verification",),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_package(__name__, __file__)

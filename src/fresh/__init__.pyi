@@ -1,0 +1,32 @@
+from .audit.certificates.certify import certify as certify
+from .audit.certificates.verify import verify as verify
+from .data.splits import Splits as Splits
+from .data.splits import load_splits as load_splits
+from .document import Document as Document
+from .document import Example as Example
+from .document import Explanation as Explanation
+from .document import Mask as Mask
+from .document import Saliency as Saliency
+from .errors import CertificateError as CertificateError
+from .errors import ConfigError as ConfigError
+from .errors import DataError as DataError
+from .errors import EncoderError as EncoderError
+from .errors import FreshError as FreshError
+from .errors import MissingExtraError as MissingExtraError
+from .errors import ModelError as ModelError
+from .errors import OutputError as OutputError
+from .errors import StudyError as StudyError
+from .errors import TooLongError as TooLongError
+from .evaluation import compare as compare
+from .evaluation import evaluate as evaluate
+from .pipeline import train as train
+from .progress import SILENT as SILENT
+from .progress import Progress as Progress
+from .progress import Terminal as Terminal
+from .rationale import Prediction as Prediction
+from .rationale import Rationale as Rationale
+from .rationalizer import Rationalizer as Rationalizer
+from .reporting.report import Report as Report
+from .selection.extractors import Curve as Curve
+
+__version__: str

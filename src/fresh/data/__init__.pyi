@@ -1,0 +1,13 @@
+from .config import DataConfig as DataConfig
+from .corpora import CORPORA as CORPORA
+from .corpora import Corpus as Corpus
+from .corpora import find_corpus as find_corpus
+from .corpora import read_demo as read_demo
+from .examples import BadRows as BadRows
+from .examples import read_documents as read_documents
+from .examples import read_examples as read_examples
+from .fingerprints import TrainingFingerprints as TrainingFingerprints
+from .fingerprints import dataset_digest as dataset_digest
+from .splits import Splits as Splits
+from .splits import load_splits as load_splits
+from .splits import split_off as split_off

@@ -1,0 +1,17 @@
+from .figures import figure_data as figure_data
+from .figures import read_figure_config as read_figure_config
+from .grid_file import read_grid as read_grid
+from .local import LocalExecutor as LocalExecutor
+from .plot import plot_figure as plot_figure
+from .ray_executor import RayExecutor as RayExecutor
+from .ray_explain import ExplainRequest as ExplainRequest
+from .ray_explain import explain_on_cluster as explain_on_cluster
+from .results import make_manifest as make_manifest
+from .results import read_results as read_results
+from .results import select as select
+from .run import run_grids as run_grids
+from .significance import parse_contrast as parse_contrast
+from .significance import welch_table as welch_table
+from .store import RunStore as RunStore
+from .tables import divide_by_row as divide_by_row
+from .tables import pivot as pivot

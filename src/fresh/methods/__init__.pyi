@@ -1,0 +1,11 @@
+from .config import METHODS as METHODS
+from .config import BastingsConfig as BastingsConfig
+from .config import FreshConfig as FreshConfig
+from .config import FullTextConfig as FullTextConfig
+from .config import HumanConfig as HumanConfig
+from .config import LeiConfig as LeiConfig
+from .config import RandomConfig as RandomConfig
+from .config import RunConfig as RunConfig
+from .fresh import train_seeds as train_seeds
+from .registry import MethodResult as MethodResult
+from .registry import train_method as train_method

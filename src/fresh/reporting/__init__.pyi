@@ -1,0 +1,9 @@
+from .console import show_curve as show_curve
+from .console import show_explanation as show_explanation
+from .console import show_report as show_report
+from .console import to_record as to_record
+from .report import Figures as Figures
+from .report import Report as Report
+from .report import Row as Row
+from .report import Verdict as Verdict
+from .tables import Table as Table

@@ -1,0 +1,14 @@
+from .discretizers import DISCRETIZERS as DISCRETIZERS
+from .discretizers import Contiguous as Contiguous
+from .discretizers import Discretizer as Discretizer
+from .discretizers import GlobalContiguous as GlobalContiguous
+from .discretizers import GlobalTopK as GlobalTopK
+from .discretizers import Threshold as Threshold
+from .discretizers import TopK as TopK
+from .discretizers import budget as budget
+from .extractors import Curve as Curve
+from .extractors import Extractor as Extractor
+from .extractors import FullText as FullText
+from .extractors import HumanRationales as HumanRationales
+from .extractors import SaliencyExtractor as SaliencyExtractor
+from .tagger import Tagger as Tagger
