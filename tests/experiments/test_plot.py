@@ -51,7 +51,7 @@ def test_lines_differ_in_more_than_color() -> None:
     assert len({line.get_linestyle() for line in lines}) >= len(STYLES) - 1
 
 
-def test_the_marks_of_forty_rows_all_differ() -> None:
+def test_the_marks_of_forty_rows_differ() -> None:
     [axes] = draw_figure(made("scatter", n_lines=40, n_panels=1), Figure).axes
     marks = [drawn for drawn in axes.collections if len(np.asarray(drawn.get_offsets()))]
     looks = {(str(mark.get_edgecolor()), str(mark.get_paths()[0].vertices)) for mark in marks}
