@@ -97,6 +97,7 @@ def save_scores(folder: Path, splits: Splits, config: FreshConfig, support: Supp
             saliencies = score_all(scorer, getattr(splits, part), context.progress, f"scores of {part}")
         arrays[f"{part} scores"] = np.concatenate([saliency.scores for saliency in saliencies])
         arrays[f"{part} targets"] = np.array([saliency.target for saliency in saliencies])
+        # -1 for documents that were read as a whole: an array of integers has no None.
         arrays[f"{part} read"] = np.array([-1 if item.n_read is None else item.n_read for item in saliencies])
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / SCORES_FILE) as place, place.open("wb") as file:
@@ -109,6 +110,7 @@ def load_scores(folder: Path, splits: Splits) -> StoredScores | None:
         with np.load(folder / SCORES_FILE, allow_pickle=False) as arrays:
             saliencies = dict(itertools.chain.from_iterable(_read_part(arrays, part, splits) for part in PARTS))
             return StoredScores(saliencies, tuple(arrays["notes"].tolist()))
+    # Which of these numpy raises depends on where a file is cut off, or on which of its bytes has changed.
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
@@ -125,6 +127,6 @@ def _read_part(arrays: Mapping[str, np.ndarray], part: str, splits: Splits) -> I
 
 
 def remove_shared(store: RunStore, key: str) -> None:
-    """Delete work that runs share, unless another process is using it."""
+    """Delete shared work, unless another process is using it."""
     with contextlib.suppress(BusyError), store.claim(key):
         remove_folder(store.shared_folder(key))

@@ -57,13 +57,12 @@ class _TimeEstimate:
 
 
 def _similar(task: Task) -> tuple[str, str, str]:
-    """Return what tasks that take about the same time have in common."""
+    # Tasks with these in common take about the same time.
     return task.spec.corpus, task.kind, task.spec.method
 
 
 class _Console(Console):
-    """A console that prints nothing more when its pipe is closed; rich's own would exit, and end the experiment."""
-
+    # rich's own console exits when its pipe is closed, which would end the experiment.
     def on_broken_pipe(self) -> None:
         """Print nothing more."""
         self.quiet = True

@@ -101,6 +101,7 @@ class LocalExecutor:
             self._lost.append(self._remove(worker))
 
     def _add_worker(self) -> _WorkerProcess:
+        # Not fork: CUDA cannot be used in the child of a process that has used it.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         used = [worker.gpu for worker in self.workers]
@@ -153,7 +154,7 @@ class LocalExecutor:
 
 @contextmanager
 def _ignore_interrupts() -> Iterator[None]:
-    """Make processes that start in this block ignore Ctrl-C; their parent handles it, and ends them."""
+    # A terminal sends Ctrl-C to all processes of a group, but the parent is the one to end the others.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -165,7 +166,7 @@ def _ignore_interrupts() -> Iterator[None]:
 
 
 def _gpu_names(n_gpus: int, visible: str | None) -> list[str]:
-    """Name the visible GPUs as CUDA does."""
+    # CUDA numbers only the visible GPUs, but a child needs the name of its GPU in the parent's list.
     return visible.split(",")[:n_gpus] if visible else [str(number) for number in range(n_gpus)]
 
 

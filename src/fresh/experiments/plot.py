@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 STYLES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)))
 LEVEL_STYLES = ((0, (1, 1)), (0, (5, 3)), (0, (7, 2, 1, 2)))
 LIGHT = "A0"
-"""Opacity of the color inside a mark, of FF."""
+"""Opacity of the color inside a mark, up to FF."""
 MAX_TICKS = 6
 MAX_MARKS = 24
 """Maximum number of marks on a line; of more points, some are not marked."""
@@ -50,6 +50,7 @@ def draw_figure(data: FigureData, make: "Callable[..., Figure]") -> "Figure":
     n_down = math.ceil(len(data.panels) / n_across)
     names = [*data.names, *data.level_names]
     labels = [f"{data.config.display_name(name)}{'*' if name in data.starred else ''}" for name in names]
+    # About 11 characters of a label fit into an inch, and the line and the space beside it take about 5.
     n_entries = max(1, min(len(names), int(n_across * WIDTH * 11 // max(8, 5 + max(map(len, labels))))))
     notes = list(_notes(data))
     legend = 0.22 * (math.ceil(len(names) / n_entries) + len(notes)) + 0.1
@@ -105,7 +106,7 @@ def _draw_panel(axes: "Axes", data: FigureData, panel: Panel, unit: float) -> di
 
 
 def _set_ticks(axes: "Axes", data: FigureData, panel: Panel) -> None:
-    """Put ticks at points, if there are few; a search starts at zero, and has no half trials."""
+    # At the points, if they are few; a search starts at zero, and has no half trials.
     xs = sorted({point.x for line in panel.lines for point in line.points})
     if data.config.kind == "evp":
         axes.set_xlim(left=0)
@@ -117,7 +118,7 @@ def _set_ticks(axes: "Axes", data: FigureData, panel: Panel) -> None:
 
 
 def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
-    """Draw a line, with the range over seeds as a band; a single point has a whisker."""
+    """Draw a line with the range over seeds as a band, or as a whisker for a single point."""
     xs, ys = [point.x / unit for point in line.points], [point.y for point in line.points]
     lows, highs = [point.low for point in line.points], [point.high for point in line.points]
     color = COLORS[place % len(COLORS)]
@@ -136,7 +137,7 @@ def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
 
 
 def _draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
-    """Draw a mark for each run, translucent, so that overlapping marks can be told apart."""
+    # Translucent, so that overlapping marks stay visible.
     color, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
     look: dict[str, Any] = {"marker": marker, "edgecolors": color, "linewidths": 1.0, "s": 26}
     for whole, inside in ((False, "none"), (True, f"{color}{LIGHT}")):
@@ -147,7 +148,7 @@ def _draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
 
 
 def _x_label(data: FigureData) -> tuple[str, float]:
-    """Return the label of the horizontal axis, and the unit that its values are divided by."""
+    """Return the label of the horizontal axis, and the unit to divide its values by."""
     config = data.config
     if config.kind != "evp":
         return config.display_name(config.x), 1.0

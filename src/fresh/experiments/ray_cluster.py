@@ -63,6 +63,7 @@ def connect(address: str | None) -> Iterator[Any]:
     address = address or os.environ.get("RAY_ADDRESS") or LOCAL
     options = {}
     if address == LOCAL:
+        # A cluster that exists only for this command sends no statistics and needs no dashboard.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options = {"include_dashboard": False}
     elif address != "auto":
@@ -81,7 +82,7 @@ def connect(address: str | None) -> Iterator[Any]:
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address where nothing listens; Ray would keep trying for minutes."""
+    # Checked here, since Ray tries for minutes to connect to an address where nothing listens.
     host, _, port = address.rpartition(":")
     if "/" in address or not host or not port.isdecimal():
         raise ClusterError(
@@ -127,7 +128,7 @@ def get_result(ray: Any, node: Node, reference: Any) -> Any:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return the first line of an error, or of its cause on another node."""
+    # Errors from other nodes hold a long traceback, and the exception that was raised there as their cause.
     cause = getattr(error, "cause", None) or error
     line = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
     return line if line.endswith(".") else f"{line}."

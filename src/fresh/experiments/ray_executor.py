@@ -101,7 +101,7 @@ class _NodePool:
                 self.inspected[node.id] = call_on_node(self.ray, node, inspect_node, *arguments, gpu_share=share)
 
     def _admit(self, node: Node) -> None:
-        """Use a node if it has answered; refuse one that cannot work in the folder."""
+        """Use a node if it has answered; raise an error if it cannot work in the folder."""
         if node.id not in self.inspected or not self.ray.wait([self.inspected[node.id]], timeout=0)[0]:
             return
         info: NodeInfo = get_result(self.ray, node, self.inspected.pop(node.id))
@@ -212,13 +212,14 @@ class RayExecutor:
         worker.outcome = worker.actor.perform.remote(task)
 
     def _add_worker(self) -> _RayWorker | None:
-        """Start a worker on the node with the fewest deaths, then the most room; None if a node has just left."""
+        """Start a worker; return None if there is no room, because a node has just left."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         used = Counter(worker.node.node.id for worker in self.workers)
         roomy = [node for name, node in self.pool.ready.items() if used[name] < node.n_workers]
         if not roomy:
             return None
+        # A node on which workers die may be broken, or short of memory: others come first, then those with most room.
         node = min(roomy, key=lambda node: (self._deaths[node.node.id], used[node.node.id] / node.n_workers))
         there = NodeAffinitySchedulingStrategy(node.node.id, soft=False)
         actor = self.ray.remote(_WorkerActor).options(

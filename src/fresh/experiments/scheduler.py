@@ -103,6 +103,7 @@ class Scheduler:
                 self._start(self.retry_alone.pop(0))
             if self.running:
                 end = self.executor.wait()
+                # Workers create the folders that they need, and would fill a deleted folder of runs anew.
                 self.store.check_plans(self.experiments)
                 self._handle(end)
         return self.failed
@@ -149,7 +150,7 @@ class Scheduler:
         if outcome is None:
             self.n_deaths[task.key] += 1
             if self.n_deaths[task.key] < MAX_DEATHS:
-                queue.insert(0, task)
+                queue.insert(0, task)  # first, since others may need it
                 self.view.on_death(task)
             else:
                 self._fail(task, f"Its worker died {MAX_DEATHS} times, perhaps because memory ran out.", f"{task}: ")

@@ -82,6 +82,7 @@ class RunStore:
 
     def save_report(self, key: str, report: Mapping[str, Any]) -> None:
         """Write the report of a run, which marks the run as finished."""
+        # Written as a whole or not at all: a report that exists is complete, however a worker was killed.
         self.run_folder(key).mkdir(parents=True, exist_ok=True)
         write_text(self.run_folder(key) / REPORT, json.dumps({"version": VERSION, **report}, indent=1))
         self.clear_failure(key)
@@ -124,6 +125,7 @@ class RunStore:
         """
         self.plan_file(name).parent.mkdir(parents=True, exist_ok=True)
         plan = {"name": name, "about": about, "figure": figure, "runs": list(runs)}
+        # Several processes may start the same experiment at once, and would write the same temporary file.
         with self.claim(f"{PLANS}-{name}", wait=True):
             write_text(self.plan_file(name), json.dumps(plan, indent=1))
 

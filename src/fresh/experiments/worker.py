@@ -97,7 +97,8 @@ class Worker:
         """Do a task, unless it is done already or another process works on it."""
         started = time.perf_counter()
         try:
-            with self._claim(task), warnings.catch_warnings():
+            pulse = self.store.heartbeat_file(task.key)
+            with self.store.claim(task.key), heartbeat(pulse) as self.progress, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the report has them as notes
                 has_worked = self._do(task)
                 if has_worked and task.kind != "run":
@@ -117,15 +118,6 @@ class Worker:
         finally:
             torch.cuda.empty_cache()  # for the other workers on the GPU
         return Outcome("done", seconds=time.perf_counter() - started if has_worked else 0.0)
-
-    @contextmanager
-    def _claim(self, task: Task) -> Iterator[None]:
-        with self.store.claim(task.key), heartbeat(self.store.heartbeat_file(task.key)) as progress:
-            self.progress = progress
-            try:
-                yield
-            finally:
-                self.progress = SILENT
 
     def _do(self, task: Task) -> bool:
         """Do a task if it is not done yet, and return whether there was anything to do."""
