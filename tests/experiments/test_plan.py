@@ -124,10 +124,10 @@ def test_support_models_are_named_by_the_settings_that_differ(planned: Planned) 
     rates = {"learning_rate": [0.001, 0.002]}
     full = {"method": "full_text", "pooling": ["mean", "start"], **rates}
     assert labels(planned(full, {"method": "full_text", "epochs": 1})) == [
-        "toy, support model, mean, learning_rate 0.001, seed 0",
-        "toy, support model, mean, learning_rate 0.002, seed 0",
-        "toy, support model, start, learning_rate 0.001, seed 0",
-        "toy, support model, start, learning_rate 0.002, seed 0",
+        "toy, support model, mean, epochs 2, learning_rate 0.001, seed 0",
+        "toy, support model, mean, epochs 2, learning_rate 0.002, seed 0",
+        "toy, support model, start, epochs 2, learning_rate 0.001, seed 0",
+        "toy, support model, start, epochs 2, learning_rate 0.002, seed 0",
         "toy, support model, epochs 1, learning_rate 0.005, seed 0",
     ]
 
@@ -214,8 +214,8 @@ def test_all_invalid_runs_are_listed(refused: Callable[..., list[str]]) -> None:
 
 
 def test_a_complement_needs_a_scorer(refused: Callable[..., list[str]]) -> None:
-    rows = [{"tagger": True}, {"folds": 2}, {"scorer": "random"}, {"method": "full_text"}, {"method": "random"}]
-    [count, *_] = refused(*({**row, "reads": "complement"} for row in rows))
+    others = [{"tagger": True}, {"folds": 2}, {"scorer": "random"}, {"method": "full_text"}, {"method": "random"}]
+    [count, *_] = refused(*({"reads": "complement", **row} for row in others))
     assert count.startswith("5 runs of the grid cannot be done")
 
 
