@@ -9,22 +9,22 @@ from fresh.experiments.results import RunResult
 from fresh.experiments.store import TIMES
 
 PAUSE = 180.0
-"""Seconds without any run that end a stretch of work: in shorter ones, support models and scores are made."""
+"""Seconds without a run that end a period; in shorter gaps, support models and scores are computed."""
 
 
 def card_time(results: Sequence[RunResult]) -> str:
-    """Say for how long runs were at work, from the first to the last of each stretch, by the times in their reports."""
-    found = {corpus: stretches([run for run in results if run.corpus == corpus and run.report]) for corpus in CORPORA}
+    """Tabulate the duration of each period, from its first to its last run, by the times in the reports."""
+    found = {corpus: periods([run for run in results if run.corpus == corpus and run.report]) for corpus in CORPORA}
     told = {CORPORA[corpus]: [round(end - start) for start, end in spans] for corpus, spans in found.items()}
     rows = [
         [name, str(len(seconds)), " + ".join(f"{one:,}" for one in seconds), f"{sum(seconds):,}"]
         for name, seconds in told.items()
     ]
     n_all = sum(map(sum, told.values()))
-    return lines(["corpus", "stretches", "seconds of each", "together"], [*rows, ["all", "", "", f"{n_all:,}"]])
+    return lines(["corpus", "periods", "seconds of each", "total"], [*rows, ["all", "", "", f"{n_all:,}"]])
 
 
-def stretches(results: Sequence[RunResult]) -> list[tuple[float, float]]:
+def periods(results: Sequence[RunResult]) -> list[tuple[float, float]]:
     """Put runs together that were done in one go."""
     ends = [datetime.fromisoformat(run.report[TIMES]["finished"]).timestamp() for run in results]
     spans = sorted((end - run.report[TIMES]["seconds"], end) for run, end in zip(results, ends, strict=True))

@@ -285,10 +285,10 @@ def test_spreads_are_held_against_those_of_gates_with_words_of_the_same_kind(res
     assert "| FRESH, a, top_k | – |" in results.result_tables.spreads(few)
 
 
-def test_a_stretch_of_work_ends_where_nothing_is_done_for_long(results: ModuleType) -> None:
+def test_a_period_ends_where_no_run_is_active(results: ModuleType) -> None:
     ends = (("00:01:00", 60.0), ("00:01:30", 80.0), ("00:04:00", 10.0), ("00:20:00", 5.0))
     runs = [
         made(seed, "a", 0.5, times={"finished": f"2026-01-01T{end}+00:00", "seconds": seconds})
         for seed, (end, seconds) in enumerate(ends)
     ]
-    assert [round(end - start) for start, end in results.result_times.stretches(runs)] == [240, 5]
+    assert [round(end - start) for start, end in results.result_times.periods(runs)] == [240, 5]
