@@ -214,8 +214,8 @@ def test_all_invalid_runs_are_listed(refused: Callable[..., list[str]]) -> None:
 
 
 def test_a_complement_needs_a_scorer(refused: Callable[..., list[str]]) -> None:
-    others = [{"tagger": True}, {"folds": 2}, {"scorer": "random"}, {"method": "full_text"}, {"method": "random"}]
-    [count, *_] = refused(*({"reads": "complement", **row} for row in others))
+    lacking = ("tagger", True), ("folds", 2), ("scorer", "random"), ("method", "full_text"), ("method", "random")
+    [count, *_] = refused(*({name: value, "reads": "complement"} for name, value in lacking))
     assert count.startswith("5 runs of the grid cannot be done")
 
 
