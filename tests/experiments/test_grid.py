@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments import Inline, run_grid, toy_grid, write_grid
-from fresh.data.splits import Splits
+from experiments import write_grid
 from fresh.experiments.grid import RunLabel, RunSpec, invalid_runs
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.store import RunStore
 from fresh.nn.encoder import identify_encoder
 from fresh.training.config import FREE
 
@@ -86,6 +84,8 @@ def test_a_folder_is_identified_by_its_content(encoders: dict[str, Path], tmp_pa
     shutil.copytree(encoders["bert"], one)
     shutil.copytree(one, moved)
     assert identify_encoder(str(one)) == identify_encoder(str(moved)) != identify_encoder(str(encoders["roberta"]))
+    keys = [key_of(settings={"encoder": str(folder)}) for folder in (one, moved, encoders["roberta"])]
+    assert keys[0] == keys[1] != keys[2]
     for name in ("README.md", "vocab.txt"):
         (one / name).write_text("What this is.")
     assert identify_encoder(str(one)) == identify_encoder(str(moved))
@@ -108,28 +108,6 @@ def test_a_folder_is_identified_by_its_content(encoders: dict[str, Path], tmp_pa
         change()
         seen.append(identify_encoder(str(one)))
     assert len(set(seen)) == len(seen)
-
-
-def test_an_encoder_that_changed_is_trained_anew_and_one_that_moved_is_not(
-    toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(encoders["bert"], tmp_path / "mine")
-    out = tmp_path / "runs"
-
-    def keys(encoder: str) -> set[str]:
-        path = toy_grid(tmp_path, toy, Path(encoder), {"scorer": "attention"})
-        run_grid(path, out, executor=Inline(out), documents=12)
-        return RunStore(out).planned_keys("grid")
-
-    first = keys("mine")
-    (tmp_path / "mine").rename(tmp_path / "moved")
-    assert keys("moved") == first
-    shutil.rmtree(tmp_path / "moved")
-    shutil.copytree(encoders["distilbert"], tmp_path / "moved")
-    assert not keys("moved") & first
-    assert len(list((out / "runs").iterdir())) == 2
-    assert len(list((out / "shared").glob("support-*"))) == 2
 
 
 # Lists of invalid runs

@@ -93,6 +93,7 @@ def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -
 
     If the options set another kind, only the display names of the grid file are used.
     """
+    # Axes and lines of one kind mean nothing for another, but names do.
     same_kind = "kind" not in options or options["kind"] == of_grid.get("kind", "lines")
     names: dict[str, Any] = {}
     for source in (of_grid, options):
@@ -280,7 +281,7 @@ def _read_number(run: RunResult, name: str) -> float:
 
 
 def _points_of_runs(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
-    """Take two metrics of each run; a point is whole if all seeds of its row are done."""
+    # A point is one run, but it is hollow until all seeds of its row are done: their spread is not known before.
     whole = {row: all(run.report for run in same) for row, same in group_by(runs, lambda run: run.row).items()}
     for run in runs:
         if config.x in run.metrics and config.y in run.metrics:

@@ -88,6 +88,7 @@ class RunSpec:
         """Return the settings in the grid, converted to their types, and those that every table needs."""
         converted = {name.rpartition(".")[2]: value for name, value in flatten(asdict(run.method))}
         own = {name: converted.get(name, value) for name, value in self.settings.items()}
+        # Every run has these three, so that they can be rows, columns and axes of any experiment.
         return {"method": self.method, "ratio": converted.get("ratio"), "reads": self.reads, **own}
 
     @property

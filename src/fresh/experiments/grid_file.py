@@ -181,6 +181,7 @@ def _check_labels(runs: Sequence[tuple[RunSpec, Mapping[str, Any]]]) -> Iterator
     problems: dict[tuple[str, str], str] = {}
     for spec, ranges in runs:
         place, settings = (spec.row, spec.corpus), {"method": spec.method, "reads": spec.reads, **spec.settings}
+        # Seeds differ within a row, and so do drawn values, but the ranges that they are drawn from must not.
         settings |= {"seed": None, **ranges}
         first, others = firsts.setdefault(place, (spec, settings))
         differing = [name for name in {**others, **settings} if others.get(name) != settings.get(name)]
@@ -220,6 +221,7 @@ def _find_reason(name: str, method: str, switches: tuple[tuple[str, str], ...]) 
     if method not in METHODS or name not in _setting_names():
         return None
     own = {other: value for other, value in switches if owns(METHODS[method], other)}
+    # The reason is what the method objects to with this setting, but not without it.
     before, after = (split_settings(method, settings, RunConfig)[2] for settings in (own, {**own, name: ""}))
     return next((problem for problem in after if problem not in before), None)
 
@@ -273,6 +275,7 @@ def _expand_row(
         method = str({**common, **of_corpus, **chosen}.get("method", "fresh"))
         own = {key: value for key, value in of_corpus.items() if not _is_of_other_methods(key, method)}
         own |= {key: str(folder / own[key]) for key in FILE_SETTINGS if own.get(key)}
+        # The most specific setting wins.
         settings = {"seed": 0, **common, **own, **chosen}
         settings["seed"] = _read_seed(settings["seed"])
         data = tuple(str(folder / file) for file in _as_list(tables.get(corpus, {}).get("data", [])))
@@ -318,7 +321,7 @@ def _lists_of(row: Mapping[str, Any], content: Mapping[str, Any], overrides: Map
 
 @functools.cache
 def _is_of_other_methods(name: str, method: str) -> bool:
-    """Return whether only other methods have a setting: full text does not have the ratio of a corpus."""
+    # A setting of a corpus, such as its ratio, is for all methods that have it. Full text has none, and ignores it.
     kinds = [kind for kind in METHODS.values() if owns(kind, name)]
     return method in METHODS and bool(kinds) and METHODS[method] not in kinds and not owns(RunConfig, name)
 
@@ -387,7 +390,7 @@ def draw_trials(row: Mapping[str, Any], method: str, seed: int) -> Iterator[tupl
 
 
 def _draw_value(span: Span, generator: np.random.Generator) -> float:
-    """Draw a value, rounded to six digits for readability."""
+    # Six digits: names of rows and reports show the value that was used, not an abbreviation of it.
     if span.choices:
         return span.choices[int(generator.integers(len(span.choices)))]
     low, high = (np.log((span.low, span.high)) if span.log else (span.low, span.high)) + np.zeros(2)

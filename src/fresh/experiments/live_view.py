@@ -52,7 +52,7 @@ class _TimeEstimate:
         usual = sum(known) / len(known)
         means = {kind: sum(values) / len(values) for kind, values in durations.items()}
         each = [max(0.0, means.get(_similar(task), usual) - elapsed.get(task.key, 0.0)) for task in tasks]
-        # Workers share the work, but the longest task is not divided.
+        # Workers share the tasks, but a single task is never divided.
         return max(sum(each) / self.n_workers, max(each, default=0.0))
 
 
@@ -92,7 +92,8 @@ class LiveView:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self.console.is_terminal:
             self._live.stop()
-        for key in self.running:  # interrupted
+        # After an interrupt, workers are ended before they can delete their heartbeats.
+        for key in self.running:
             remove_heartbeat(self.store.heartbeat_file(key))
         self._closed.set()
         if self.reminder.is_alive():

@@ -71,7 +71,7 @@ def plan_all(grids: Sequence[CheckedGrid], data_dir: Path | None, store: RunStor
     problems: list[str] = []
     for grid, runs, errors in grids:
         checker.check_all(runs, errors)
-        if not errors:
+        if not errors:  # keys need valid runs
             _check_duplicates(runs, errors, sources)
         if errors:
             problems.append(invalid_runs(errors, f"the grid {grid.name}" if len(grids) > 1 else "the grid"))
@@ -105,6 +105,7 @@ def tasks_of(spec: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
     data = {"data": ", ".join(spec.data), **asdict(run.config.data)} if spec.data else {}
     common, settings, identity = {"documents": spec.documents, **data}, result_settings(run), key_settings(run)
     source: list[Any] = [spec.corpus, digest, spec.documents]
+    # Each kind of work has a key of what affects it, and no more: with other settings equal, runs share it.
     needs: tuple[str, ...] = ()
     if shares_support(run):
         key = "support-" + short_hash([*source, _support_settings(identity)])
@@ -120,7 +121,7 @@ def tasks_of(spec: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
         yield Task("scores", key, spec, needs, {**about, **common})
         needs = (key,)
     if shares_gate(run):
-        # One training serves all ways to cut a gate.
+        # The way to cut is no part of the key: one training serves all.
         settings_of_gate, identity = (
             {name: value for name, value in values.items() if name != "discretizer"} for values in (settings, identity)
         )

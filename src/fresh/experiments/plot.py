@@ -92,6 +92,7 @@ def _draw_panel(axes: "Axes", data: FigureData, panel: Panel, unit: float) -> di
         place = names.index(line.name)
         draw_line = _draw_marks if data.config.kind == "scatter" else _draw_line
         handles[line.name] = draw_line(axes, line, place, unit)
+    # A flat line over time starts where a run of its row ends, even if that is later than the whole search.
     end = max(point.x for line in panel.lines for point in line.points) / unit
     for level in panel.levels:
         place = level_names.index(level.name)
@@ -127,6 +128,7 @@ def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
         axes.fill_between(xs, lows, highs, color=color, alpha=0.15, linewidth=0)
     else:
         axes.vlines(xs, lows, highs, color=color, linewidth=1)
+    # Marks are sparse on long lines, which they would hide; each mark of an incomplete point is drawn over the line.
     marked = range(0, len(xs), -(-len(xs) // MAX_MARKS))
     filled = [number for number in marked if line.points[number].whole]
     [drawn] = axes.plot(xs, ys, color=color, linestyle=style, marker=marker, markevery=filled)

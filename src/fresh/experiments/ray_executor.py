@@ -145,7 +145,7 @@ class _WorkerActor:
         import torch
 
         if current.is_dir():
-            os.chdir(current)  # for relative paths in settings
+            os.chdir(current)  # relative paths in settings start there
         torch.set_num_threads(n_threads)
         self.worker = Worker(RunStore(folder), data_dir)
 
@@ -186,6 +186,7 @@ class RayExecutor:
         self.workers: list[_RayWorker] = []
         self._returned: deque[Task] = deque()
         self._deaths: Counter[str] = Counter()
+        # If the check of the nodes fails, the cluster is left at once; otherwise `close` leaves it.
         with contextlib.ExitStack() as stack:
             self.ray = stack.enter_context(connect(address))
             self.pool = stack.enter_context(_checked_nodes(self.ray, *self.paths))

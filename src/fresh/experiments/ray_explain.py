@@ -55,7 +55,7 @@ def explain_on_cluster(
     next(read_documents(request.source, request.reads, BadRows()), None)
     with connect(address) as ray:
         for number, row in enumerate(_process(ray, read_files(find_model(model, {})), request, n_workers)):
-            assert row["number"] == number
+            assert row["number"] == number  # Ray promises the order, and the output depends on it
             content = row["content"].decode()
             if row["kind"] == "error":
                 raise ValueError(content)
@@ -111,6 +111,7 @@ def _read_groups(batch: Batch, request: ExplainRequest, files: Sequence[Any]) ->
     bad, count = BadRows(), itertools.count()
     try:
         documents = read_documents(request.source, request.reads, bad)
+        # Texts that are too long are skipped here, not by the workers, so that groups stay full.
         if request.reads.skip_bad:
             documents = drop_too_long(documents, _load(files, "cpu"), bad)
         while group := list(itertools.islice(documents, BATCH_SIZE)):

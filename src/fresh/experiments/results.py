@@ -69,6 +69,7 @@ def _read_result(store: RunStore, planned: Mapping[str, Any]) -> RunResult:
     key = planned["key"]
     report = store.read_report(key) or {}
     times = report.get(TIMES, {})
+    # Durations of one machine are metrics for tables and figures, although reports keep them apart.
     metrics = dict(report.get("figures", {}))
     if EXPLAIN_SECONDS in times:
         metrics[EXPLAIN_SECONDS] = times[EXPLAIN_SECONDS]
@@ -128,8 +129,9 @@ def check_names(results: Iterable[RunResult], names: Iterable[str], extra: Itera
 
 
 def check_metrics(results: Iterable[RunResult], names: Iterable[str]) -> None:
-    """Refuse metrics that no run has; until the first run is finished, any name is accepted."""
+    """Refuse metrics that no run has."""
     known = sorted({name for result in results for name in result.metrics})
+    # Metrics are known from reports only. An empty table is no reason to refuse the name of a metric.
     problems = [suggest(name, "a metric of these runs", known) for name in names if known and name not in known]
     if problems:
         raise ConfigError("\n".join(problems))
@@ -195,7 +197,8 @@ def distinguishing_settings(cells: Iterable[Sequence[RunResult]]) -> tuple[str, 
 
 
 def matching_runs(runs: Sequence[RunResult], others: Sequence[RunResult]) -> list[RunResult]:
-    """Select the runs with the same settings as other runs; a setting on which none agrees is ignored."""
+    """Select the runs that agree best with other runs in their settings."""
+    # Setting by setting; one in which no run agrees is ignored, such as the ratio of full text.
     matching = list(runs)
     for name in differing_settings(runs):
         values = {str(run.get(name)) for run in others}

@@ -53,6 +53,7 @@ def run_grids(
     try:
         if not any(grid.errors for grid in checked):  # otherwise `plan_all` refuses the grids
             workers.prepare(sum(len(grid.specs) for grid in grids))
+        # Read before they are overwritten, to report runs that are no longer planned.
         earlier = {grid.name: store.planned_keys(grid.name) for grid in grids}
         plans = plan_all(checked, data_dir, store)
         tasks = label_tasks(list({task.key: task for plan in plans.values() for task in plan}.values()))
@@ -77,6 +78,7 @@ def run_grids(
 def _remove_used_gates(tasks: Sequence[Task], store: RunStore) -> None:
     """Delete gates that were left when a worker was killed after the last run that needed them."""
     for gate in (task for task in tasks if task.kind == "gate" and store.shared_folder(task.key).exists()):
+        # A grid may cut a gate in one way only. Then it stays for the other way, which a later grid may need.
         is_done = [store.read_report(task.key) is not None for task in tasks if gate.key in task.needs]
         if is_done == [True] * len(RATIO_DISCRETIZERS):
             remove_shared(store, gate.key)

@@ -112,6 +112,7 @@ def search(
     own = {name: value for name, value in run_identity(run, splits, None).items() if name != "train.epochs"}
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
     study = _open_study(optuna, Path(out), {**own, **lasting, "space": [repr(span) for span in spans]})
+    # Written with the best values, so that `fresh train --config best.toml` trains the same model.
     fixed = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
     context = RunContext(progress=progress, feature_store=FeatureStore.from_config(run.method.train.engine))
     while len(_finished_trials(study)) < trials:
@@ -119,6 +120,7 @@ def search(
         progress.say(f"Trial {len(_finished_trials(study))} of {trials}: {result}")
         if _has_best(study):
             _write_best(Path(out) / BEST_FILE, {**fixed, "method": run.config.method}, study.best_params)
+    # Optuna raises an error of its own for the best of no finished trial.
     if not _has_best(study):
         raise ConfigError("Every trial failed. Search other values, or a lower learning_rate.")
     return dict(study.best_params)

@@ -167,6 +167,7 @@ def _check_classes(splits: Splits, spec: RunSpec) -> None:
     """Refuse a sample so small that a class is missing from the training documents."""
     if spec.documents is None:
         return
+    # The sample is a prefix of a fixed random order, so the least size that has a document of each class is known.
     first_places: dict[str, int] = {}
     for n_before, place in enumerate(_random_order(len(splits.train))):
         first_places.setdefault(splits.train[place].label, n_before)

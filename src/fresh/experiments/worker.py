@@ -140,6 +140,7 @@ class Worker:
 
     def _do_gate(self, task: Task, run: RunSettings, digest: str) -> bool:
         assert isinstance(run.method, GateConfig)
+        # Another process may have done all runs of this gate, and deleted it, since this task was planned.
         if self._is_gate_used_up(task.spec, digest):
             return False
         context = self._context(self.store.shared_folder(task.key), run, digest).with_name(task.spec.method)
@@ -162,6 +163,7 @@ class Worker:
         [key] = task.needs
         context = self._context(self.store.shared_folder(key), run, digest)
         trained = is_trained(run.method.train, context.with_name(SUPPORT))
+        # Two processes must not train in one folder. A complete network is only read, which needs no lock.
         with contextlib.nullcontext() if trained else self.store.claim(key):
             support = train_support_model(splits, run.method, context)
         save_scores(folder, splits, run.method, support, context)
@@ -182,6 +184,7 @@ class Worker:
         :param whole: Whether the network reads whole documents. The features of its frozen layers are then kept in
             memory for the next tasks on the same corpus.
         """
+        # Only those of the current corpus are kept, since they are large.
         if whole and (self.feature_store is None or self.feature_store[0] != digest):
             self.feature_store = digest, FeatureStore.from_config(run.method.train.engine)
         folder.mkdir(parents=True, exist_ok=True)
@@ -234,7 +237,7 @@ class Worker:
         whole = method not in ("random", "human") and (tags or not shares_scores(run))
         own = self._context(self.store.run_folder(task.key) / "partial", run, digest, whole)
         own = replace(own, retention="nothing")  # the report follows at once
-        # A full-text run is its support model, and a gate is cut after training: neither is trained a second time.
+        # A full-text run is its support model, and a gate is cut after training: neither is trained twice.
         if isinstance(run.method, FullTextConfig):
             shared = replace(own, name=SUPPORT, folder=self.store.shared_folder(*task.needs))
         elif isinstance(run.method, GateConfig) and task.needs:
@@ -290,6 +293,7 @@ def _measure_complement(
     assert scores is not None
     scored = score_and_cut(splits, run.method, scores, context, None)
     test_masks = scored.extractor.extract([example.document for example in splits.test])
+    # The words that were not selected are the complement of each mask, cut by the same code as any rationale.
     complements = [[~mask for mask in masks] for masks in (scored.masks, scored.dev_masks, test_masks)]
     train_part, dev_part, test_part = (
         cut_examples(part, masks)
