@@ -90,7 +90,7 @@ def test_a_line_is_named_by_the_settings_that_its_runs_have() -> None:
 def test_runs_of_one_point_that_differ_are_reported() -> None:
     data = compute(LENGTHS)
     assert data.names == ["fresh"]
-    assert data.remarks[0].startswith("Runs of one point differ also in: scorer.")
+    assert data.remarks[0].startswith("Runs of one point also differ in: scorer.")
 
 
 def test_marks_are_runs_and_all_trials_of_a_row_have_one_name() -> None:
@@ -145,7 +145,7 @@ def test_time_is_that_of_an_average_trial() -> None:
         (LENGTHS, {"kind": "evp", "x": "ratio"}, "x must be trials or seconds for the kind evp, got 'ratio'"),
         (LENGTHS, {"where": "lei"}, "where must be a table.*got 'lei'"),
         (LENGTHS, {"names": "share"}, "names must be a table.*got 'share'"),
-        (LENGTHS, {"names": {"a": {"b": "c"}}}, "names must have a text for 'a', got {'b': 'c'}"),
+        (LENGTHS, {"names": {"a": {"b": "c"}}}, "names must be text, got {'b': 'c'} for 'a'"),
         (LENGTHS, {"kind": "pie"}, "kind must be 'lines' or 'scatter' or 'evp', got 'pie'"),
         (LENGTHS, {"ex": "ratio"}, "ex is not a setting of a figure. Did you mean x"),
         (LENGTHS, {"x": "scorer"}, "scorer is 'a' in a, 0.2, which is not a number.*`x`.*`where`"),

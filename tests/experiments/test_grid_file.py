@@ -144,7 +144,7 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"seed": -1}, "seed must be a whole number of at least 0, got -1."),
     ({"recording": [False, True]}, "recording affects only the speed of a run, not its result"),
     ({"ratio": [0.1, 0.2, 0.1]}, "ratio has 0.1 twice"),
-    ({"scorer": []}, "scorer = [] stands for no run at all."),
+    ({"scorer": []}, "scorer = [] makes no run."),
     ({"draw": "lambda_1"}, "draw must be a table, as in draw = { lambda_1 = '0.01:1:log' }, got 'lambda_1'."),
     ({"draw": RATE, "trials": 0}, "trials must be a whole number of at least 1, got 0."),
     ({"trials": 3}, "trials needs draw"),
@@ -337,11 +337,11 @@ def test_each_place_has_names_of_its_own(parts: dict[str, Any], message: str, pr
 
 
 def test_a_setting_has_one_value_in_a_place_whichever_name_is_used(problems: Problems, tmp_path: Path) -> None:
-    message = "epochs is given twice, once as train.epochs. Remove one of them."
+    message = "epochs is set twice, once as train.epochs. Remove one of them."
     assert problems({}, {}, grid=SST, settings={"epochs": 1, "train": {"epochs": 2}}) == [message]
     assert problems({"epochs": [1, 2], "train": {"epochs": 2}}, grid=SST) == [message]
     assert problems({"epochs": 1}, grid=SST, settings={"train.epochs": 2}) == []
-    with pytest.raises(ConfigError, match=r"epochs is given twice, once as train\.epochs"):
+    with pytest.raises(ConfigError, match=r"epochs is set twice, once as train\.epochs"):
         read_grid(tmp_path / "grid.toml", {"epochs": "1", "train.epochs": "2"})
 
 

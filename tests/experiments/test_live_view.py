@@ -103,7 +103,7 @@ def test_without_a_terminal_there_is_a_line_for_each_task(store: RunStore, capsy
         ),
         (
             partial(LiveView.on_crowded, is_last=True),
-            "The GPU was full during sst, ours, seed 0. It will be tried again, alone, in the end.",
+            "The GPU was full during sst, ours, seed 0. It will be tried again, alone, at the end.",
         ),
     ],
 )

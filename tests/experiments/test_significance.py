@@ -123,7 +123,7 @@ def test_a_test_between_mixed_runs_is_not_in_bold() -> None:
     assert table.to_table().notes[0].startswith("macro-F1: mean (min–max) over runs;")
     for marked, start in ((True, "†: runs that"), (False, "Runs of one side")):
         note = table.to_table(marked).notes[1]
-        assert note.startswith(f"{start} differ also in what no setting says, such as how many documents")
+        assert note.startswith(f"{start} also differ in something that no setting records, such as")
         assert note.endswith("Name one experiment: fresh table RUNS EXPERIMENT.")
 
 

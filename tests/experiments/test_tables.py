@@ -194,13 +194,13 @@ def test_chosen_rows_are_not_split_and_mixed_cells_are_marked_and_not_ranked() -
     assert set(pivoted.best()) == set()
     assert table.notes[:2] == (
         "macro-F1: mean (min–max) over runs.",
-        "†: runs that differ also in encoder, learning_rate; such cells are not ranked. "
-        "Tell them apart: rows='row,encoder'.",
+        "†: runs that also differ in encoder, learning_rate; such cells are not ranked. "
+        "Separate them: rows='row,encoder'.",
     )
     assert [record["differ in"] for record in table.records] == ["encoder", "encoder, learning_rate", ""]
     assert r".800 (.600--.900) \dag{}" in table.to_latex()
     assert pivoted.to_table(marked=False).notes[1] == (
-        "differ in: runs of one cell differ also in encoder, learning_rate. Tell them apart: rows='row,encoder'."
+        "differ in: runs in one cell also differ in encoder, learning_rate. Separate them: rows='row,encoder'."
     )
 
 
@@ -218,7 +218,7 @@ def test_settings_that_affect_only_speed_split_no_row() -> None:
 def test_equal_runs_with_one_seed_are_marked() -> None:
     table = pivot(results([Made("ours", 0.5, key="of all"), Made("ours", 0.7, key="of some")])).to_table()
     assert table.rows == (("ours", ".600 (.500–.700) †"),)
-    assert table.notes[1].startswith("†: runs that differ also in what no setting says, such as how many documents")
+    assert table.notes[1].startswith("†: runs that also differ in something that no setting records, such as")
     assert table.notes[1].endswith("Name one experiment: fresh table RUNS EXPERIMENT.")
 
 

@@ -112,7 +112,7 @@ def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -
     rows = (against,) if isinstance(against, str) else tuple(map(str, against))
     for name, text in names.items():
         if not isinstance(text, str):
-            raise ConfigError(f"names must have a text for {name!r}, got {text!r}. Write a name with dots in quotes.")
+            raise ConfigError(f"names must be text, got {text!r} for {name!r}. Quote a name that contains dots.")
     chosen = {name: ",".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for name, v in where.items()}
     return FigureConfig(**asdict(layout), where=chosen, against=rows, names=names)
 
@@ -276,7 +276,7 @@ def _read_number(run: RunResult, name: str) -> float:
     except ValueError:
         raise ConfigError(
             f"{name} is {run.get(name)!r} in {run.row}, which is not a number. Choose another setting with `x`, "
-            "or leave out such runs with `where`."
+            "or leave out those runs with `where`."
         ) from None
 
 
@@ -317,7 +317,8 @@ def _remarks(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[str]:
         points = group_by(runs, lambda run: (*run.label([config.panels, config.x]), name_of(run)))
         mixed = dict.fromkeys(name for same in points.values() for name in differing_settings(same))
         if mixed:
-            yield f"Runs of one point differ also in: {', '.join(mixed)}. Choose some with `where`, or `by`."
+            names = ", ".join(mixed)
+            yield f"Runs of one point also differ in: {names}. Separate them with `by`, or choose some with `where`."
     yield run_counts(runs)
     yield from damaged_reports(runs)
 

@@ -79,7 +79,7 @@ def _short_names(values: Mapping[str, Any]) -> dict[str, Any]:
     for path, value in flatten(values):
         name = _short_name(path)
         if name in short:
-            raise ConfigError(f"{name} is given twice, once as {path}. Remove one of them.")
+            raise ConfigError(f"{name} is set twice, once as {path}. Remove one of them.")
         short[name] = value
     return short
 
@@ -310,7 +310,7 @@ def _lists_of(row: Mapping[str, Any], content: Mapping[str, Any], overrides: Map
     lists = {name: _as_list(value) for name, value in values.items()}
     for name, items in lists.items():
         if not items:
-            raise ConfigError(f"{name} = [] stands for no run at all. Add a value, or remove {name}.")
+            raise ConfigError(f"{name} = [] makes no run. Add a value, or remove {name}.")
         repeated = next((item for place, item in enumerate(items) if item in items[:place]), None)
         if repeated is not None:
             raise ConfigError(f"{name} has {repeated!r} twice, which would be the same run. Remove one of them.")

@@ -123,7 +123,7 @@ class LiveView:
         :param is_last: Whether the task now waits until it can run alone.
         """
         self.running.pop(task.key, None)
-        self.say(f"The GPU was full during {task}. It will be tried again{', alone, in the end' if is_last else ''}.")
+        self.say(f"The GPU was full during {task}. It will be tried again{', alone, at the end' if is_last else ''}.")
 
     def on_death(self, task: Task) -> None:
         """Report that a worker died."""

@@ -22,7 +22,7 @@ SECONDS = "seconds"
 """Duration of training and testing, including everything that a run shares with others."""
 EXPLAIN_SECONDS = "explain seconds"
 TIMED = (EXPLAIN_SECONDS, SECONDS)
-UNRECORDED = "what no setting says, such as how many documents there are"
+UNRECORDED = "something that no setting records, such as the number of documents"
 """How runs differ that have the same settings and the same seed."""
 
 

@@ -127,7 +127,7 @@ class WelchTable:
         yield f"{self.tests[0].first.metric}: mean (min–max) over {over}; the difference is between the means."
         if mixed:
             sides = f"{MIXED}: runs that" if marked else "Runs of one side"
-            yield f"{sides} differ also in {', '.join(mixed)}. {NAME_ONE}"
+            yield f"{sides} also differ in {', '.join(mixed)}. {NAME_ONE}"
         if n_tests:
             tests = "the one test" if n_tests == 1 else f"all {n_tests} tests"
             bold = "; bold: below .05" if has_bold and marked else ""
@@ -179,8 +179,8 @@ def welch_table(results: Sequence[RunResult], contrasts: Sequence[Contrast], met
     tests = [test for contrast in contrasts for test in _test_contrast(results, contrast, metric)]
     if not tests:
         raise ConfigError(
-            f"There is nothing to compare for {', '.join(map(str, contrasts))}: no two finished runs differ in only "
-            "that and the seed. Compare rows, as in row=FIRST:SECOND, or finish more runs."
+            f"There is nothing to compare for {', '.join(map(str, contrasts))}: no two finished runs differ only in "
+            "it and the seed. Compare rows, as in row=FIRST:SECOND, or finish more runs."
         )
     return WelchTable(tuple(tests), tuple(results))
 

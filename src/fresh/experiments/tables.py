@@ -150,7 +150,7 @@ class PivotTable:
         if marked:
             yield from self._legend(has_best)
         elif self.mixed:
-            yield f"differ in: runs of one cell differ also in {', '.join(self.mixed)}. {self._hint()}"
+            yield f"differ in: runs in one cell also differ in {', '.join(self.mixed)}. {self._hint()}"
         yield from status(self.results)
 
     def _legend(self, has_best: bool) -> Iterator[str]:
@@ -164,11 +164,11 @@ class PivotTable:
             yield f"{n_done}/{n_planned}: {n_done} of {n_planned} {runs} are done; such cells are not ranked."
         if self.mixed:
             mixed = ", ".join(self.mixed)
-            yield f"{MIXED}: runs that differ also in {mixed}; such cells are not ranked. {self._hint()}"
+            yield f"{MIXED}: runs that also differ in {mixed}; such cells are not ranked. {self._hint()}"
 
     def _hint(self) -> str:
         names = distinguishing_settings(cell.runs for cell in self.cells.values())
-        return f"Tell them apart: rows={','.join((*self.row_names, *names))!r}." if names else NAME_ONE
+        return f"Separate them: rows={','.join((*self.row_names, *names))!r}." if names else NAME_ONE
 
 
 def pivot(

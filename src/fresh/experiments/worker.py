@@ -202,7 +202,7 @@ class Worker:
         if shares_scores(run):
             scores = load_scores(self.store.shared_folder(*task.needs), splits)
             if scores is None:
-                raise ValueError("The scores of this run are missing or damaged. Try again what failed: retry=True.")
+                raise ValueError("The scores of this run are missing or damaged. Retry failed runs: retry=True.")
         context = self._run_context(task, run, digest)
         if spec.reads == "complement":
             metrics, times = _measure_complement(splits, run, scores, context)
