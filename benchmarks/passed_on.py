@@ -11,7 +11,7 @@ from fresh.attribution.gradient import BUDGET_SHARE, explained_probabilities, le
 from fresh.attribution.support_model import Scores, SupportModel
 from fresh.document import Document, Saliency
 from fresh.nn.batch import Batch
-from fresh.nn.intercept import call_intercepted, on_tensor
+from fresh.nn.intercept import call_intercepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,7 @@ class PassedOn:
         reader = AttentionReader(classifier, "all")
 
         def score_batch(batch: Batch) -> Scores:
-            output, attentions = call_intercepted(
-                lambda: reader(batch), {classifier.encoder.embeddings: on_tensor(leaf)}
-            )
+            output, attentions = call_intercepted(lambda: reader(batch), {classifier.encoder.embeddings: leaf})
             probabilities, targets = explained_probabilities(self.support, output)
             gradients = torch.autograd.grad(probabilities.sum(), attentions)
             products = [(weights * gradient).detach() for weights, gradient in zip(attentions, gradients, strict=True)]

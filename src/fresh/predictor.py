@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Self
 
 from fresh.nn.classifier import Classifier, to_predictions
@@ -66,7 +67,7 @@ class Predictor:
     def token_ids(self, rationales: Sequence[Rationale]) -> list[tuple[int, ...]]:
         """List the token ids that the network receives for each rationale, special tokens included."""
         table = self.classifier.tokenizer([rationale_text(item) for item in rationales])
-        return [tuple(text.ids.tolist()) for text in table]
+        return [tuple(table.ids[start:end].tolist()) for start, end in pairwise(table.starts.tolist())]
 
 
 def rationale_text(item: object) -> Text:

@@ -13,19 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from fresh.attribution import make_scorer
-from fresh.attribution.attention import Attention, AttentionGradient, AttentionReader, AttentionShift
-from fresh.attribution.gradient import Gradient
-from fresh.attribution.integrated_gradients import IntegratedGradients
-from fresh.attribution.occlusion import Occlusion
+from fresh.attribution.attention import Attention, AttentionGradient, AttentionShift
+from fresh.attribution.gradient import Gradient, IntegratedGradients
+from fresh.attribution.perturbation import KernelShap, Lime, Occlusion
 from fresh.attribution.support_model import SupportModel
-from fresh.attribution.surrogate import KernelShap, Lime
 from fresh.data.splits import Splits
 from fresh.document import Document
 from fresh.nn.batch import sum_by_word
 from fresh.nn.classifier import Classifier
 from fresh.nn.encoder import Pooling
 from fresh.nn.tokenizer import Text
-from networks import assert_same, documents, support_of, trace
+from networks import documents, support_of
 from tiny import ARCHITECTURES
 
 ASKED = Document.from_words(("a", "good", "unheard-of", "film"), ("praise",), "asked")
@@ -81,11 +79,6 @@ def test_attention_is_what_the_head_reads(layer: int, untrained: SupportModel) -
     [saliency] = Attention(untrained, layer=layer).score([ASKED])
     np.testing.assert_allclose(saliency.scores, normal(by_word(read)), atol=1e-7)
     assert saliency.scores.sum() == pytest.approx(1, abs=1e-12)
-
-
-def test_the_layers_of_attention_differ(untrained: SupportModel) -> None:
-    [last], [before] = (Attention(untrained, layer=layer).score([ASKED]) for layer in (-1, -2))
-    assert np.abs(last.scores - before.scores).max() > 1e-5
 
 
 @pytest.mark.parametrize("kind", [Attention, AttentionGradient, AttentionShift])
@@ -220,26 +213,6 @@ def test_all_layers_say_together_what_attention_in_the_open_says(
     expected = [all_layers_by_hand(support, document) for document in items]
     for found, hand in zip(AttentionGradient(support, "all").score(items), expected, strict=True):
         np.testing.assert_allclose(found.scores, hand, rtol=1e-6, atol=1e-12)
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_it_depends_on_no_neighbour_and_leaves_no_trace(architecture: str, encoders: dict[str, Path]) -> None:
-    support = support_of(encoders[architecture], layers=1)
-    items = documents(6)
-    scorer = make_scorer("attention_gradient", support, {"layer": "all"})
-    alone = [saliency for document in items for saliency in scorer.score([document])]
-    before = trace(support.classifier)
-    assert_same(scorer.score(items), alone, 1e-9)
-    assert trace(support.classifier) == before
-
-
-def test_what_is_above_the_frozen_layers(encoders: dict[str, Path]) -> None:
-    classifier = support_of(encoders["bert"], layers=1).classifier
-    assert AttentionReader(classifier, "all").layers == [0, 1]
-    assert AttentionReader(classifier, -2).layers == [0]
-    assert AttentionReader(classifier, -1).is_above_frozen()
-    assert not AttentionReader(classifier, -1).is_above_frozen(n_below=1)
-    assert not AttentionReader(classifier, "all").is_above_frozen()
 
 
 def test_integrated_gradients_add_up_to_what_the_words_add(support: SupportModel, toy: Splits) -> None:

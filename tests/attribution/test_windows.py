@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from fresh.attribution import SCORERS, make_scorer
 from fresh.attribution.attention import Attention, AttentionGradient, AttentionShift
-from fresh.attribution.gradient import Gradient
-from fresh.attribution.integrated_gradients import IntegratedGradients
+from fresh.attribution.gradient import Gradient, IntegratedGradients
 from fresh.attribution.support_model import SupportModel
 from fresh.document import Document
 from fresh.nn.batch import NO_WORD
@@ -121,25 +120,6 @@ def test_attention_is_what_the_head_weighs_words_by(architecture: str, encoders:
         np.testing.assert_allclose(saliency.scores, weights[0].numpy(), atol=1e-9)
         assert saliency.scores.sum() == pytest.approx(1, abs=1e-9)
         assert saliency.n_read == len(document.words)
-
-
-def test_three_thousand_words_keep_their_places(encoders: dict[str, Path]) -> None:
-    support, document = windowed(encoders["bert"]), long_document(3000)
-    classifier = support.classifier
-    table = classifier.tokenizer([Text(document.words, document.query)])
-    by_hand = ByHand(classifier, document)
-    owned = table.word_of != NO_WORD
-    assert list(zip(table.ids[owned].tolist(), table.word_of[owned].tolist(), strict=True)) == by_hand.tokens
-    assert len(table.ids) == sum(ids.shape[1] for ids, _ in by_hand.windows)
-    [saliency] = Attention(support).score([document])
-    with torch.no_grad():
-        weights = classifier(classifier.collate(table)).word_weights[0]
-        _, expected = by_hand.weigh(by_hand.pool(by_hand.embedded()))
-    assert len(saliency) == 3000
-    np.testing.assert_allclose(saliency.scores, weights[:3000].numpy(), rtol=1e-9)
-    np.testing.assert_allclose(saliency.scores, expected[0].numpy(), rtol=1e-9)
-    assert saliency.scores.sum() == pytest.approx(1, abs=1e-9)
-    assert not weights[3000:].any()
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -90,9 +90,9 @@ def test_a_big_input_is_written_as_it_is_read(saved: str, data: str, monkeypatch
             ahead[0] = max(ahead[0], pulled[0] - written[0])
             yield b'{"text": "a film"}\n'
 
-    def write(_explanation: Explanation) -> str:
+    def write(_explanation: Explanation) -> dict[str, Any]:
         written[0] += 1
-        return "{}"
+        return {}
 
     rows = many()
     source = type("Lines", (), {"readline": lambda _self, _size: next(rows, b"")})()

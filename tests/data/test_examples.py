@@ -66,14 +66,10 @@ def test_tokenized_text_is_split_at_white_space_only() -> None:
     assert document.text == "is n't  good.\n"
 
 
-def test_the_text_may_be_in_a_column_document() -> None:
+def test_the_column_of_the_text_may_be_document() -> None:
     assert only({"document": "Good.", "label": "pos"}).document.text == "Good."
     assert only({"document": "no", "text": "yes", "label": "pos"}).document.text == "yes"
     assert "no column 'body'" in refusal([{"document": "Good.", "label": "pos"}], DataConfig(text="body"))
-
-
-def test_only_a_row_of_an_eraser_corpus_names_the_texts_it_was_joined_from() -> None:
-    assert only(review(joined="x")).document.parts == ()
 
 
 def test_a_text_that_follows_an_equal_one_shares_its_words() -> None:
@@ -98,7 +94,6 @@ def test_no_text_stays_in_memory_after_it_was_read() -> None:
 @pytest.mark.parametrize(
     ("label", "text"),
     [
-        ("pos", "pos"),
         (" pos ", "pos"),
         (1, "1"),
         (True, "True"),
@@ -204,7 +199,7 @@ def test_a_missing_column_is_named_with_the_others(tmp_path: Path) -> None:
 def test_of_many_columns_the_first_are_named() -> None:
     row = {"x" * 1000: "", **{f"c{number}": "" for number in range(2000)}}
     names = ", ".join(["x" * 60, *(f"c{number}" for number in range(29))])
-    assert f"It has: {names} and 1,971 more. Name" in refusal([row])
+    assert f"It has: {names} and more. Name" in refusal([row])
 
 
 @pytest.mark.parametrize(
@@ -244,7 +239,7 @@ def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
     assert (bad.count, bad.total) == (6, 8)
     assert bad.summary() == (
         "Left out 6 of 8 rows: r.jsonl, line 2: broken JSON (Expecting property name enclosed in double quotes: "
-        "line 2 column 1 (char 2)). r.jsonl, line 3: a JSON object is needed, got '[]'. "
+        "line 2 column 1 (char 2)). r.jsonl, line 3: a JSON object is needed, got []. "
         "r.jsonl, line 4: the text has no words. (and 3 more)"
     )
 
@@ -254,12 +249,8 @@ def test_a_row_that_was_left_out_does_not_take_its_id() -> None:
     bad = BadRows()
     assert [e.document.id for e in read_examples(records, SKIP, bad)] == ["a"]
     assert bad.summary().startswith("Left out 1 of 2 rows: list, row 1: there is no label.")
-    assert BadRows(total=1).summary() == "All 1 rows were read."
-
-
-def test_data_without_a_good_row_is_refused() -> None:
-    message = "No row can be used. Left out 1 of 1 rows: list, row 1: the text has no words."
-    assert refusal([review("")], SKIP) == message
+    message = "No row can be used. Left out 1 of 1 rows: list, row 1: there is no label."
+    assert refusal(records[:1], SKIP) == message
 
 
 @pytest.mark.parametrize("column", ["text", "query"])

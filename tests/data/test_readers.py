@@ -62,11 +62,11 @@ def test_files_are_read(tmp_path: Path, name: str, content: str, places: tuple[s
 
 
 def test_parquet_is_read(tmp_path: Path) -> None:
-    records = [{"text": f"word {i}", "label": i % 2, "rationale": [[0, 4]] if i else None} for i in range(600)]
+    records = [{"text": f"word {i}", "label": i % 2, "rationale": [[0, 4]] if i else None} for i in range(20)]
     pq.write_table(pa.Table.from_pylist(records), tmp_path / "r.parquet")
     rows = list(read_rows(tmp_path / "r.parquet"))
     assert [row.values for row in rows] == records
-    assert rows[-1].place == "r.parquet, row 600"
+    assert rows[-1].place == "r.parquet, row 20"
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,9 @@ def test_tables_in_memory_are_read(source: Any, name: str) -> None:
     assert (rows[1].place, rows[1].default_id) == (f"{name}, row 2", f"{name}-2")
 
 
-def test_pairs_are_text_and_label() -> None:
+def test_pairs_are_text_and_label_and_a_single_object_is_one_row(tmp_path: Path) -> None:
     rows = read_rows([("Good.", "pos"), ["Bad.", 0]])
     assert [row.values for row in rows] == [{"text": "Good.", "label": "pos"}, {"text": "Bad.", "label": 0}]
-
-
-def test_a_single_object_is_one_row(tmp_path: Path) -> None:
     [row] = read_rows(write(tmp_path / "r.json", json.dumps(RECORDS[0], indent=1)))
     assert row.values == RECORDS[0]
 
@@ -123,12 +120,6 @@ def test_any_bytes_are_read_or_refused_with_a_reason(content: bytes) -> None:
         assert "is not UTF-8" in str(error)  # noqa: PT017
     else:
         assert all(row.error or isinstance(row.values, dict) for row in rows)
-
-
-def test_long_cells_are_read(tmp_path: Path) -> None:
-    long = "word " * 100_000
-    [row] = read_rows(write(tmp_path / "r.csv", table([{"text": long, "label": "pos"}])))
-    assert row.values["text"] == long
 
 
 @pytest.mark.parametrize(("name", "content"), [("r.csv", "text,label\nGood.,pos\n"), ("r.jsonl", json_lines(RECORDS))])
@@ -176,30 +167,22 @@ TOO_MANY_COLUMNS = ",".join(f"c{number}" for number in range(20_000)) + "\n"
         ("r.csv", "", "r.csv holds no rows."),
         ("r.csv", "text,label\n", "r.csv holds no rows."),
         ("r.json", " [ ] ", "r.json holds no rows."),
-        ("r.json", "[]", "r.json holds no rows."),
         ("r.json", "", "r.json holds no rows."),
         ("r.json", '[{"text": "a"}', "r.json: broken JSON (Expecting ',' delimiter: line 1 column 15"),
         ("r.json", "[" * 100_000, "r.json: broken JSON (maximum recursion depth exceeded"),
         ("r.json", '[{"text": "a"} 3]', "r.json: broken JSON (Expecting ',' delimiter: line 1 column 16"),
-        ("r.json", '[{"text": "a"}, ', "r.json: broken JSON (Expecting value: line 1 column 17"),
         ("r.json", '[{"text": "a"}]\n[]', "r.json: broken JSON (Extra data: line 2 column 1"),
         ("r.json", "[", "r.json: broken JSON (Expecting value: line 1 column 2"),
-        ("r.docx", "", "r.docx is of an unknown type. Save it as one of: .jsonl, .jsonl.gz, .json, .json.gz, .csv,"),
+        ("r.docx", "", "r.docx has an unknown type. Save it as one of: .jsonl, .jsonl.gz, .json, .json.gz, .csv,"),
         ("r.jsonl", '{"text": "ok"}\n{"text": "é"}\n'.encode("latin-1"), "line 2: the byte 0xe9 is not UTF-8"),
         ("r.csv", "text,label\né,pos\n".encode("latin-1"), "r.csv, line 2: the byte 0xe9 is not UTF-8"),
         ("r.parquet", "not a table, but long enough", "r.parquet: broken Parquet (Parquet magic bytes not found"),
-        (
-            "r.csv",
-            'text,label\na,pos\n"b,neg\nc,pos\n',
-            "r.csv, line 3: broken table (unexpected end of data)",
-        ),
+        ("r.csv", 'text,label\na,pos\n"b,neg\nc,pos\n', "r.csv, line 3: broken table (unexpected end of data)"),
         ("r.csv", "text, label ,label\na,b,c\n", "r.csv, line 1: two columns have the name 'label'"),
-        ("r.csv", TOO_MANY_COLUMNS, "r.csv, line 1: there are 20,000 columns; at most 10,000 are read"),
+        ("r.csv", TOO_MANY_COLUMNS, "r.csv, line 1: there are 20,000 columns, but at most 10,000 can be read"),
         ("r.csv", "text;label\na;b\n", "line 1: the columns are separated by semicolons, not by commas: 'text;label'"),
-        ("r.csv", "text\tlabel\na\tb\n", "the columns are separated by tabs, not by commas"),
         ("r.csv.gz", "text|label\na|b\n", "the columns are separated by bars, not by commas"),
         ("r.tsv", "text,label\na,b\n", "the columns are separated by commas, not by tabs"),
-        ("r.tsv", "text;label\na;b\n", "the columns are separated by semicolons, not by tabs"),
     ],
 )
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
@@ -244,17 +227,12 @@ def test_a_broken_gzip_is_refused(tmp_path: Path, content: bytes, problem: str) 
     ("name", "content", "number", "message"),
     [
         ("r.jsonl", '{"text": "a"}\n{"text": \n{"text": "b"}\n', 2, "line 2: broken JSON (Expecting value: line 2"),
-        ("r.jsonl", '["a", "b"]\n', 1, 'line 1: a JSON object is needed, got \'["a", "b"]\'. Write one object a line'),
+        ("r.jsonl", '["a", "b"]\n', 1, "line 1: a JSON object is needed, got ['a', 'b']. Write objects such as"),
         ("r.jsonl", "[" * 100_000, 1, "line 1: broken JSON"),
         ("r.json", '{"text": "a"}\n{"text"\n', 2, "r.json, line 2: broken JSON ("),
-        ("r.json", '[{"text": "a"}, 3]', 2, "r.json, row 2: a JSON object is needed, got 3. Write a list"),
-        (
-            "r.csv",
-            "text,label\na, b,pos\nc,neg\n",
-            1,
-            "r.csv, line 2: there are 3 cells for 2 columns. Put a cell",
-        ),
-        ("r.csv", "text,label\na,pos\nb\n", 2, "r.csv, line 3: there is 1 cell for 2 columns."),
+        ("r.json", '[{"text": "a"}, 3]', 2, "r.json, row 2: a JSON object is needed, got 3. Write objects"),
+        ("r.csv", "text,label\na, b,pos\nc,neg\n", 1, "r.csv, line 2: the header has 2 cells, but this row has 3."),
+        ("r.csv", "text,label\na,pos\nb\n", 2, "r.csv, line 3: the header has 2 cells, but this row has 1."),
     ],
 )
 def test_a_row_that_cannot_be_read_keeps_its_error(
@@ -265,15 +243,10 @@ def test_a_row_that_cannot_be_read_keeps_its_error(
     assert message in str(rows[number - 1].error)
 
 
-def test_a_single_column_may_hold_other_delimiters(tmp_path: Path) -> None:
-    [row] = read_rows(write(tmp_path / "texts.csv", "text\na good; film\n"))
-    assert row.values == {"text": "a good; film"}
-
-
-def test_many_columns_are_read(tmp_path: Path) -> None:
-    columns = [f"c{number}" for number in range(10_000)]
-    [row] = read_rows(write(tmp_path / "r.csv", f"{','.join(columns)}\n{',' * 9_999}\n"))
-    assert list(row.values) == columns
+def test_a_single_column_may_hold_other_delimiters_and_long_cells(tmp_path: Path) -> None:
+    long = "a good; film " * 100_000
+    [row] = read_rows(write(tmp_path / "texts.csv", f"text\n{long}\n"))
+    assert row.values == {"text": long}
 
 
 @pytest.mark.parametrize(
@@ -291,7 +264,7 @@ def test_a_row_that_is_too_large_is_refused(tmp_path: Path, name: str, before: s
     path = write(tmp_path / name, before + large)
     rows = read_rows(path, limits=LIMITS)
     assert next(rows).values["text"] == "fine"
-    with pytest.raises(DataError, match=rf"^{name}, line 3: the row is larger than 1 MB, the limit that max_row_mb"):
+    with pytest.raises(DataError, match=rf"^{name}, line 3: the row is larger than 1 MB, the limit set by max_row_mb"):
         list(rows)
     assert sum(1 for _ in read_rows(path, limits=ReadLimits(row_mb=3))) == 2
 

@@ -11,7 +11,7 @@ from datasets import Dataset, DatasetDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.data.splits import BadRows, DataConfig, Splits, _find_split_files, load_splits, split_off
+from fresh.data.splits import BadRows, DataConfig, Splits, load_splits, split_off
 from fresh.document import Document, Example
 from fresh.errors import DataError
 
@@ -57,7 +57,7 @@ BOTH = (example("a", "t1"), example("b", "t2"))
         (BOTH, BOTH, (), "no examples for test"),
         (BOTH[:1] * 2, BOTH[:1], BOTH[:1], "All 2 training examples have the label 'a'.*`label`"),
         (BOTH, BOTH, (example("c", "t7"),), "test document 't7' has the label 'c', but .* have only: a, b"),
-        (BOTH, (example("a", "d1", ["why"]),), BOTH, "Document 'd1' has a query and document 't1' has none.*query=''"),
+        (BOTH, (example("a", "d1", ["why"]),), BOTH, "Document 'd1' has a query, but document 't1' has none.*query=''"),
     ],
 )
 def test_splits_that_cannot_be_used_are_refused(train: Any, dev: Any, test: Any, message: str) -> None:
@@ -68,13 +68,9 @@ def test_splits_that_cannot_be_used_are_refused(train: Any, dev: Any, test: Any,
 # Loading
 
 
-def test_splits_are_returned_as_they_are() -> None:
-    splits = load_splits(PAIRS, DEFAULT, seed=0)
-    assert load_splits(splits, DEFAULT, seed=1) is splits
-
-
 def test_dev_and_test_are_split_off_a_list() -> None:
     splits = load_splits(PAIRS, DEFAULT, seed=0)
+    assert load_splits(splits, DEFAULT, seed=1) is splits
     assert sizes(splits) == (16, 2, 2)
     assert Counter(e.label for e in splits.dev) == Counter(e.label for e in splits.test) == {"good": 1, "bad": 1}
     assert splits == load_splits(PAIRS, DEFAULT, seed=0)
@@ -96,7 +92,7 @@ def test_several_files_are_read_as_one(tmp_path: Path) -> None:
     assert splits.train[-1].document.id.startswith("b-")
 
 
-def test_ids_tell_files_of_one_name_apart(tmp_path: Path) -> None:
+def test_ids_distinguish_files_with_the_same_name(tmp_path: Path) -> None:
     paths = [str(write(tmp_path / folder / "r.jsonl", *REVIEWS)) for folder in ("x", "y")]
     splits = load_splits(paths, DEFAULT, seed=0)
     assert sum(sizes(splits)) == 2 * len(PAIRS)
@@ -106,18 +102,12 @@ def test_ids_tell_files_of_one_name_apart(tmp_path: Path) -> None:
 def test_a_folder_is_read(tmp_path: Path) -> None:
     write(tmp_path / "train.jsonl", *REVIEWS)
     (tmp_path / "val.csv").write_text("text,label\nA film,good\n")
+    (tmp_path / "v2_test.csv").touch()
     (tmp_path / "test.jsonl.gz").write_bytes(gzip.compress(b'{"document": "No film", "label": "bad"}\n'))
     splits = load_splits(str(tmp_path), DEFAULT, seed=0)
     assert sizes(splits) == (20, 1, 1)
     assert splits.test[0].document.words == ("No", "film")
     assert splits.dev[0].document.id == "val-1"
-
-
-def test_the_files_of_a_folder_are_found(tmp_path: Path) -> None:
-    for name in ("train.csv", "validation.tsv.gz", "test.parquet", "v2_test.csv", "notes.txt"):
-        (tmp_path / name).touch()
-    files = [(split, path.name) for split, path in _find_split_files(tmp_path).items()]
-    assert files == [("train", "train.csv"), ("dev", "validation.tsv.gz"), ("test", "test.parquet")]
 
 
 def test_files_for_dev_and_test_take_precedence(tmp_path: Path) -> None:
@@ -153,11 +143,11 @@ def two_dev_files(folder: Path) -> Path:
     ("make", "message"),
     [
         (same_id, r"b\.jsonl, line 1: the id '1' is already used in a\.jsonl, line 1"),
-        (lambda folder: [write(folder / "a.jsonl", review())] * 2, r"a\.jsonl is given twice"),
-        (lambda _: {"text": ["a"], "label": ["b"]}, "No table is named train, among: text, label"),
-        (lambda _: {"train": PAIRS, "dev": PAIRS, "val": PAIRS}, "Two tables are for dev, among: train, dev, val"),
-        (lambda folder: folder, r"holds no training data: .* one of the endings \.jsonl, .*\.tsv\.gz, \.parquet"),
-        (two_dev_files, r"holds two files for dev: dev\.jsonl and val\.csv"),
+        (lambda folder: [write(folder / "a.jsonl", review())] * 2, r"a\.jsonl is listed twice"),
+        (lambda _: {"text": ["a"], "label": ["b"]}, "keys text, label holds no training data"),
+        (lambda _: {"train": PAIRS, "dev": PAIRS, "val": PAIRS}, "keys train, dev, val holds dev and val for dev"),
+        (lambda folder: folder, r"holds no training data\. .* one of the endings \.jsonl, .*\.tsv\.gz, \.parquet"),
+        (two_dev_files, r"holds dev\.jsonl and val\.csv for dev"),
         (lambda _: PAIRS[:3], "3 examples of 2 classes are too few to split off 1 for dev and 1 for test.*`dev`"),
     ],
 )
@@ -213,7 +203,7 @@ def test_classes_keep_their_shares_and_dev_does_not_move_test(
     assert split_off(examples, 0, n_test, seed)[2] == test
 
 
-def test_the_largest_remainder_gets_the_last_place() -> None:
+def test_the_largest_remainder_gets_the_last_seat() -> None:
     examples = [example(label, str(i)) for i, label in enumerate("a" * 47 + "b" * 33 + "c" * 20)]
     _, dev, _ = split_off(examples, 10, 0, seed=0)
     assert Counter(e.label for e in dev) == {"a": 5, "b": 3, "c": 2}

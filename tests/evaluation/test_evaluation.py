@@ -223,10 +223,9 @@ def test_a_word_that_was_not_read_is_never_kept(truncating: Rationalizer, toy: S
 
 def test_a_predictor_reads_every_word_that_is_shown(truncating: Rationalizer, toy: Splits) -> None:
     explained = truncating.explain([lengthened(example.document) for example in toy.test])
-    for pieces in truncating.predictor.classifier.tokenizer([Text(item.rationale.words) for item in explained]):
-        assert pieces.n_read == pieces.n_words
-    [many] = truncating.predictor.classifier.tokenizer([Text(("film",) * LONG)])
-    assert many.n_read == LONG
+    texts = [*(Text(item.rationale.words) for item in explained), Text(("film",) * LONG)]
+    table = truncating.predictor.classifier.tokenizer(texts)
+    assert table.n_read.tolist() == table.n_words.tolist() == [len(text.words) for text in texts]
 
 
 def test_a_long_document_is_not_left_out_where_beginnings_are_read(truncating: Rationalizer) -> None:

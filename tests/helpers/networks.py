@@ -1,5 +1,6 @@
 """Networks that were not trained, texts for them, and what tests compare."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from torch import nn
 
 from fresh.attribution.support_model import SupportModel
 from fresh.document import Document, Saliency
+from fresh.nn.batch import TokenTable
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Pooling, load_encoder
@@ -52,6 +54,16 @@ def texts_of(*sizes: int, words: Sequence[str] = WORDS) -> list[Text]:
     """Texts of so many words, those of an odd number with a query."""
     generator = np.random.default_rng(1)
     return [Text(tuple(generator.choice(words, size).tolist()), ("praise", "it") if size % 2 else ()) for size in sizes]
+
+
+def split_table(table: TokenTable) -> list[TokenTable]:
+    """A table for each text."""
+    tables = []
+    for number, (start, end) in enumerate(itertools.pairwise(table.starts.tolist())):
+        fields = {name: getattr(table, name)[start:end] for name in ("ids", "types", "positions", "word_of")}
+        fields |= {name: getattr(table, name)[number : number + 1] for name in ("n_words", "n_read")}
+        tables.append(TokenTable(**fields, starts=np.array([0, end - start])))
+    return tables
 
 
 def documents(n_documents: int, longest: int = 12) -> list[Document]:

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 from dataclasses import fields
 
 import numpy as np
@@ -7,14 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import auc, f1_score, precision_recall_curve
 
-from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.document import Document, Example, Explanation, Mask, Saliency, non_empty_spans
 from fresh.metrics.bootstrap import Flags
 from fresh.metrics.plausibility import (
     Agreement,
     Score,
-    _auprc,
-    _count,
-    _Instance,
     measure_agreement,
     score_agreement,
     token_f1,
@@ -39,9 +37,20 @@ def row_of(score: Score) -> tuple[float, float, float]:
     return score.precision, score.recall, score.f1
 
 
-def agree(*pairs: tuple[Spans, str], min_iou: float = 0.5) -> Agreement:
-    """Compare people's spans with kept words, drawn as in "xx--"."""
-    return score_agreement(_count([_Instance(marked, flag(kept)) for marked, kept in pairs], min_iou))
+def agree(*pairs: tuple[Spans, str], min_iou: float = 0.5, scores: Sequence[float] | None = None) -> Agreement:
+    """Compare marked spans with kept words, drawn as in "xx--"."""
+    examples, explanations = [], []
+    for number, (marked, kept) in enumerate(pairs):
+        document = Document.from_words(["word"] * len(kept), id=str(number))
+        words = Mask.from_spans(non_empty_spans(marked), len(kept))
+        examples.append(Example(document, "pos", words, marked))
+        explanations.append(explain(document, kept, scores))
+    return measure_agreement(examples, explanations, min_iou)
+
+
+def explain(document: Document, kept: str, scores: Sequence[float] | None = None) -> Explanation:
+    saliency = None if scores is None else Saliency(np.array(scores), "pos")
+    return Explanation(document, Mask(flag(kept)), document.cut(Mask(flag(kept))), ANSWER, saliency)
 
 
 # Words
@@ -82,7 +91,8 @@ def test_token_f1_agrees_with_scikit_learn(pairs: list[tuple[bool, bool]]) -> No
     expected = pytest.approx(f1_score(gold, kept, zero_division=0))
     assert token_f1([gold], [kept]) == expected
     assert token_f1([kept], [gold]) == expected
-    assert score_agreement(_count([_Instance(Mask(gold).spans, kept)])).token_macro.f1 == expected
+    drawn = "".join("x" if word else "-" for word in kept)
+    assert agree((Mask(gold).spans, drawn)).token_macro.f1 == expected
 
 
 # Spans
@@ -126,11 +136,18 @@ def test_macro_f1_of_spans_is_that_of_the_means() -> None:
 
 @pytest.mark.parametrize(
     ("marked", "scores", "area"),
-    [("x-", (2, 1), 1), ("-x", (2, 1), 0.25), ("xx", (2, 1), 1), ("x-", (1, 1), 0.75), ("-x", (1, 1), 0.75)],
+    [
+        (((0, 1),), (2, 1), 1),
+        (((1, 2),), (2, 1), 0.25),
+        (((0, 2),), (2, 1), 1),
+        (((0, 1),), (1, 1), 0.75),
+        (((1, 2),), (1, 1), 0.75),
+        (((0, 0),), (2, 1), None),
+        ((), (2, 1), None),
+    ],
 )
-def test_area_by_hand(marked: str, scores: tuple[float, ...], area: float) -> None:
-    assert _auprc(flag(marked), np.array(scores, dtype=float)) == area
-    assert math.isnan(_auprc(flag("--"), np.array([2.0, 1.0])))
+def test_area_by_hand(marked: Spans, scores: tuple[float, ...], area: float | None) -> None:
+    assert agree((marked, "x-"), scores=scores).auprc == area
 
 
 @given(st.lists(st.tuples(st.booleans(), numbers() | any_numbers()), min_size=1, max_size=20))
@@ -138,31 +155,21 @@ def test_area_agrees_with_scikit_learn(pairs: list[tuple[bool, float]]) -> None:
     marked, scores = np.array([flag for flag, _ in pairs]), np.array([score for _, score in pairs])
     if marked.any():
         precision, recall, _ = precision_recall_curve(marked, scores)
-        assert _auprc(marked, scores) == pytest.approx(auc(recall, precision), abs=1e-12)
+        found = agree((Mask(marked).spans, "x" * len(marked)), scores=scores.tolist())
+        assert found.auprc == pytest.approx(auc(recall, precision), abs=1e-12)
 
 
 def test_the_mean_area_is_over_instances_with_a_marked_word() -> None:
-    scores = np.array([2.0, 1.0])
-    instances = [_Instance(spans, flag("x-"), scores) for spans in (((0, 1),), ((1, 2),), (), ((0, 0),))]
-    result = score_agreement(_count(instances))
+    result = agree(*((spans, "x-") for spans in (((0, 1),), ((1, 2),), (), ((0, 0),))), scores=[2.0, 1.0])
     assert result.auprc == (1 + 0.25) / 2
-    assert result.counts.auprc is not None
     assert result.counts.auprc.tolist() == pytest.approx([1, 0.25, math.nan, math.nan], nan_ok=True)
-    assert score_agreement(_count(instances[2:])).auprc is None
-
-
-def test_scores_for_some_texts_only_are_refused() -> None:
-    with pytest.raises(ValueError, match="1 of 2 texts have no scores"):
-        _count([_Instance((), flag("x"), np.array([1.0])), _Instance((), flag("x"))])
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=8))
 def test_figures_of_a_resample_are_those_of_its_instances(rows: list[int]) -> None:
-    kept, scores = flags("xx--", "x-x-", "--xx"), np.array([4.0, 3.0, 1.0, 1.0])
-    spans: list[Spans] = [((0, 1), (1, 3)), (), ((2, 4), (1, 1))]
-    instances = [_Instance(spans[i], kept[i], scores, i) for i in range(3)]
-    resample = score_agreement(_count(instances).take(np.array(rows)))
-    expected = score_agreement(_count([instances[row] for row in rows]))
+    pairs: list[tuple[Spans, str]] = [(((0, 1), (1, 3)), "xx--"), ((), "x-x-"), (((2, 4), (1, 1)), "--xx")]
+    resample = score_agreement(agree(*pairs, scores=[4, 3, 1, 1]).counts.take(np.array(rows)))
+    expected = agree(*(pairs[row] for row in rows), scores=[4, 3, 1, 1])
     assert resample.counts.example.tolist() == rows
     for item in fields(Agreement):
         if item.name != "counts":
@@ -174,18 +181,13 @@ def test_figures_of_a_resample_are_those_of_its_instances(rows: list[int]) -> No
 # Examples
 
 
-def explanation(document: Document, kept: str, scores: list[float] | None = None) -> Explanation:
-    saliency = None if scores is None else Saliency(np.array(scores), "pos")
-    return Explanation(document, Mask(flag(kept)), document.cut(Mask(flag(kept))), ANSWER, saliency)
-
-
 FILM = Document.from_words(["a", "good", "film", "."], id="film")
 SEA = Document.from_words(["a", "bad", "sea", "."], id="sea")
 
 
 def test_examples_are_compared_where_people_marked_them() -> None:
     examples = [Example(SEA, "neg"), Example(FILM, "pos", Mask.from_spans([(1, 3)], 4), ((1, 2), (2, 3)))]
-    result = measure_agreement(examples, [explanation(SEA, "xxxx", [0] * 4), explanation(FILM, "-xx-", [0, 1, 2, 0])])
+    result = measure_agreement(examples, [explain(SEA, "xxxx", [0] * 4), explain(FILM, "-xx-", [0, 1, 2, 0])])
     assert result.token_macro == PERFECT
     assert row_of(result.iou_macro) == pytest.approx((1.0, 0.5, 2 / 3))
     assert (result.auprc, result.counts.example.tolist()) == (1, [1])
@@ -194,19 +196,16 @@ def test_examples_are_compared_where_people_marked_them() -> None:
 def test_each_text_that_was_joined_counts_by_itself() -> None:
     joined = Document(FILM.text, FILM.words, FILM.spans, id="two", parts=(("x", 2), ("y", 2)))
     example = Example(joined, "pos", Mask.from_spans([(1, 3)], 4), ((1, 3), (2, 2), (0, 0)))
-    counts = measure_agreement([example], [explanation(joined, "-xx-", [0, 1, 2, 3])]).counts
+    counts = measure_agreement([example], [explain(joined, "-xx-", [0, 1, 2, 3])]).counts
     assert counts.example.tolist() == [0, 0]
     assert counts.spans_marked.tolist() == [2, 2]
     assert counts.spans_matched.tolist() == [1, 1]
-    assert counts.auprc is not None
     assert counts.auprc.tolist() == [1, 0.25]
 
 
 def test_examples_that_cannot_be_compared_are_refused() -> None:
     example = Example(FILM, "pos", Mask.full(4))
-    with pytest.raises(ValueError, match="'film' was paired with an explanation of document 'sea'"):
-        measure_agreement([example], [explanation(SEA, "xxxx")])
-    with pytest.raises(ValueError, match="There are 1 examples but 0 explanations"):
-        measure_agreement([example], [])
+    with pytest.raises(ValueError, match="'film' is paired with an explanation of document 'sea'"):
+        measure_agreement([example], [explain(SEA, "xxxx")])
     with pytest.raises(ValueError, match="None of the 1 documents has a human rationale"):
-        measure_agreement([Example(FILM, "pos")], [explanation(FILM, "xxxx")])
+        measure_agreement([Example(FILM, "pos")], [explain(FILM, "xxxx")])

@@ -41,7 +41,7 @@ def share_right(gold: Ints, predicted: Ints) -> float:
 
 
 def enumerated_p(measure: Callable[..., float], gold: Ints, first: Ints, second: Ints, texts: Ints) -> float:
-    """Swap the predictions in all ways there are, text by text."""
+    """Swap the predictions in all possible ways, text by text."""
     observed, as_large = abs(measure(gold, first) - measure(gold, second)), 0
     distinct = np.unique(texts)
     for swapped in product((False, True), repeat=len(distinct)):
@@ -123,8 +123,7 @@ def test_a_clear_difference_between_large_models_is_found() -> None:
     assert str(result) == text
 
 
-def test_equal_models_are_seldom_told_apart() -> None:
-    """Without a difference, p is at most .05 in at most about 5 % of cases."""
+def test_without_a_difference_few_p_values_are_below_5_percent() -> None:
     models = [random_models(150, 3, (0.7, 0.7), seed) for seed in range(200)]
     for ps in (
         [compare_macro_f1(g, a, b, 3, 1).p for g, a, b in models],
@@ -134,8 +133,8 @@ def test_equal_models_are_seldom_told_apart() -> None:
         assert np.mean(np.array(ps) <= 0.5) > 0.3
 
 
-def test_equal_models_on_shared_texts_are_seldom_told_apart() -> None:
-    """Whole texts go wrong together: one by one, a third of such differences would look real."""
+def test_without_a_difference_on_shared_texts_few_p_values_are_below_5_percent() -> None:
+    # The documents of a text are wrong together: one by one, a third of such differences would look real.
     one_by_one: list[float] = []
     together: list[float] = []
     for seed in range(200):
@@ -148,23 +147,12 @@ def test_equal_models_on_shared_texts_are_seldom_told_apart() -> None:
     assert np.mean(np.array(one_by_one) <= 0.05) > 0.3
 
 
-def test_paired_intervals_cover_what_they_promise() -> None:
-    hits = 0
-    for seed in range(300):
-        gold, first, second = random_models(300, 2, (0.8, 0.6), seed)
-        difference = compare_accuracy(gold, first, second, 400, seed).difference
-        hits += difference.low <= 0.1 <= difference.high  # half of what is guessed is right
-    assert 0.91 < hits / 300 < 0.985
-
-
 @pytest.mark.parametrize("compare", [compare_accuracy, lambda gold, a, b: compare_macro_f1(gold, a, b, 2)])
 def test_predictions_that_cannot_be_paired_are_refused(compare: Callable[..., Comparison]) -> None:
-    with pytest.raises(ValueError, match="There are 2 gold labels but 1 answers"):
+    with pytest.raises(ValueError, match="There are 2 gold labels but 1 predictions"):
         compare([0, 1], [0, 1], [0])
-    with pytest.raises(ValueError, match="There are no instances to draw from"):
+    with pytest.raises(ValueError, match="There are no instances to resample"):
         compare([], [], [])
-    with pytest.raises(ValueError, match="n_classes must be at least 1, got 0"):
-        compare_macro_f1([0], [0], [0], 0)
 
 
 # Welch's test
@@ -184,7 +172,7 @@ def test_welch_is_the_published_formula(first: list[float], second: list[float])
     assert result.note == ""
 
 
-def test_welch_in_words() -> None:
+def test_welch_as_text() -> None:
     result = welch([0.81, 0.83, 0.82], [0.79, 0.80, 0.78])
     assert str(result) == "difference +0.030, Welch's t(4.0) = 3.67, p = 0.0213"
     assert welch([0.5, 0.5, 0.5], [0.6, 0.7]).degrees == 1
@@ -229,8 +217,3 @@ def test_holm_lies_between_none_and_bonferroni(ps: list[float]) -> None:
     assert min(item.adjusted for item in result) == pytest.approx(min(1, min(ps) * len(ps)))
     ordered = sorted(result, key=lambda item: item.p)
     assert [item.adjusted for item in ordered] == sorted(item.adjusted for item in result)
-
-
-def test_an_impossible_p_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"The p of 'a' must be in \[0, 1\], got 1.5"):
-        holm({"a": 1.5})

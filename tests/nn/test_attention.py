@@ -21,7 +21,8 @@ from fresh.nn.attention import (
     UNPADDED,
     UNPADDED_MODELS,
     _attend_unpadded,
-    _is_proven,
+    _attend_varlen,
+    _has_varlen_kernel,
     _mask_of,
     _sequence_ends,
     call_recording,
@@ -139,7 +140,7 @@ def test_each_thread_records_its_own_layers_and_leaves_no_trace(encoders: dict[s
     assert sum(before) <= sum(len(module._forward_hooks) for module in model.modules())
     with pytest.raises(KeyboardInterrupt):
         call_recording(interrupt, layers)
-    assert attention._recordings.get({}) == {}
+    assert attention._recorders.get({}) == {}
 
 
 def interrupt() -> None:
@@ -179,13 +180,11 @@ LENGTH_LISTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 def test_ends_cut_one_row_into_texts_and_their_padding(lengths: list[int], more: int) -> None:
     width = max(lengths) + more
     mask = padded(lengths, width)
-    ends = _sequence_ends(attention_mask=mask)
-    assert ends is not None
+    ends = _sequence_ends(mask)
     assert ends.dtype == torch.int32
     assert int(ends[0]) == 0
     assert ends.diff().tolist() == [size for length in lengths for size in (length, width - length)]
     assert torch.equal(_mask_of(ends, width), mask.bool())
-    assert _sequence_ends(attention_mask=None) is None
 
 
 def flash_by_hand(query: Tensor, key: Tensor, value: Tensor, *given: Any, scale: float | None = None) -> list[Tensor]:
@@ -206,7 +205,7 @@ def by_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
 
 
 def unpadded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    ends = _sequence_ends(attention_mask=mask)
+    ends = _sequence_ends(mask)
     return _attend_unpadded(nn.Identity(), query, key, value, ends, scaling=0.3)[0]
 
 
@@ -217,9 +216,8 @@ def test_sequences_of_all_lengths_see_what_a_mask_lets_them_see(lengths: list[in
     query, key, value = (torch.randn(len(lengths), 2, width, 8, generator=generator) for _ in range(3))
     mask = padded(lengths, width)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention, "_has_varlen_kernel", lambda _query: True)
         patch.setattr(torch.ops.aten, "_flash_attention_forward", flash_by_hand)
-        found = unpadded(query, key, value, mask)
+        found = _attend_varlen(query, key, value, _sequence_ends(mask), scaling=0.3)
     expected = by_mask(query, key, value, mask)
     assert torch.equal(unpadded(query, key, value, mask), expected)
     torch.testing.assert_close(found[mask.bool()], expected[mask.bool()])
@@ -234,37 +232,38 @@ def wrong(query: Tensor, *given: Any, **others: Any) -> list[Tensor]:
 
 
 @pytest.fixture
-def untried(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Any, bool]]:
-    """No kernel was tried yet."""
-    monkeypatch.setattr(attention, "_proven", {})
-    return attention._proven  # type: ignore[return-value]
+def _untried() -> Iterator[None]:
+    """No kernel was tried yet, and what a test finds is forgotten."""
+    _has_varlen_kernel.cache_clear()
+    yield
+    _has_varlen_kernel.cache_clear()
 
 
+@pytest.mark.usefixtures("_untried")
 @pytest.mark.parametrize(("kernel", "expected"), [(flash_by_hand, True), (broken, False), (wrong, False)])
-def test_a_kernel_is_tried_once_before_use(
-    kernel: Any, expected: bool, untried: dict[Any, bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_is_tried_once_before_use(kernel: Any, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", kernel)
     kind = torch.device("cpu"), torch.bfloat16, 8
-    assert _is_proven(*kind) is expected
-    assert untried == {kind: expected}
+    assert _has_varlen_kernel(*kind) is expected
     monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", broken)
-    assert _is_proven(*kind) is expected
-    assert not _is_proven(torch.device("cpu"), torch.bfloat16, 12)  # there are no kernels for this size
+    assert _has_varlen_kernel(*kind) is expected
+    assert not _has_varlen_kernel(torch.device("cpu"), torch.bfloat16, 12)  # there are no kernels for this size
 
 
+@pytest.mark.usefixtures("_untried")
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), RuntimeError("CUDA error: out of memory")])
-def test_a_full_gpu_says_nothing_about_its_kernels(
-    error: RuntimeError, untried: dict[Any, bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_given: Any) -> Tensor:
+def test_a_full_gpu_says_nothing_about_its_kernels(error: RuntimeError, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_given: Any, **_more: Any) -> Tensor:
         assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
         raise error
 
-    monkeypatch.setattr(attention, "_attend_varlen", full)
-    with pytest.raises(type(error), match=str(error)):
-        _is_proven(torch.device("cpu"), torch.float32, 8)
-    assert untried == {}
+    kind = torch.device("cpu"), torch.float32, 8
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.ops.aten, "_flash_attention_forward", full)
+        with pytest.raises(type(error), match=str(error)):
+            _has_varlen_kernel(*kind)
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", flash_by_hand)
+    assert _has_varlen_kernel(*kind)
 
 
 @every_architecture
@@ -308,7 +307,7 @@ def test_the_kernel_is_tried_before_any_step_is_captured(
 ) -> None:
     model = load_encoder(str(encoders["bert"])).model
     tried: list[tuple[torch.device, torch.dtype, int]] = []
-    monkeypatch.setattr(attention, "_is_proven", lambda *kind: tried.append(kind))
+    monkeypatch.setattr(attention, "_has_varlen_kernel", lambda *kind: tried.append(kind))
     with without_padding(model):
         assert tried == []
     device = torch.device("cuda", 0)

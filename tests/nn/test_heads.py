@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from fresh.nn.batch import NO_WORD, Layout
+from fresh.nn.batch import NO_WORD
 from fresh.nn.heads import (
     RECURRENT_WIDTH,
     AttentiveHead,
@@ -20,7 +20,6 @@ from fresh.nn.heads import (
     _pool_words,
     _Recurrent,
     use_fast_dropout,
-    word_mask,
 )
 from networks import both_ways
 
@@ -30,12 +29,10 @@ TEXTS = ([NO_WORD, 0, 0, 1, NO_WORD, NO_WORD, 1, 2, NO_WORD], [NO_WORD, 0, NO_WO
 N_WORDS = (3, 1, 0)
 
 
-def layout_of(texts: Sequence[Sequence[int]], width: int = 0) -> Layout:
-    """Put texts side by side that are given by the word of each token."""
+def side_by_side(texts: Sequence[Sequence[int]], width: int = 0) -> Tensor:
+    """The word of each token of padded texts. Shape: (texts, tokens)."""
     width = max(width, *map(len, texts))
-    owners = torch.tensor([[*text, *[NO_WORD] * (width - len(text))] for text in texts])
-    mask = torch.tensor([[1] * len(text) + [0] * (width - len(text)) for text in texts])
-    return Layout(torch.zeros_like(owners), mask, False, owners)
+    return torch.tensor([[*text, *[NO_WORD] * (width - len(text))] for text in texts])
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -77,9 +74,9 @@ def owners(draw: st.DrawFn) -> list[int]:
 
 @given(st.lists(owners(), min_size=1, max_size=4), st.integers(0, 9), st.sampled_from((-4.0, 0.0, 4.0)))
 def test_a_word_has_the_largest_values_of_its_tokens(texts: list[list[int]], seed: int, shift: float) -> None:
-    layout = layout_of(texts)
-    hidden = numbers(*layout.mask.shape, WIDE, seed=seed) + shift
-    words, n_words = _pool_words(hidden, layout)
+    word_of = side_by_side(texts)
+    hidden = numbers(*word_of.shape, WIDE, seed=seed) + shift
+    words, n_words = _pool_words(hidden, word_of)
     assert words.shape == hidden.shape
     assert n_words.tolist() == [len(set(text) - {NO_WORD}) for text in texts]
     for row, text in enumerate(texts):
@@ -89,21 +86,12 @@ def test_a_word_has_the_largest_values_of_its_tokens(texts: list[list[int]], see
         assert not words[row, n_words[row] :].any()
 
 
-def test_the_piece_that_was_taken_learns_and_no_other() -> None:
-    hidden = torch.tensor([[[9.0], [1.0], [3.0], [9.0], [2.0], [-5.0], [9.0]]], requires_grad=True)
-    words, _ = _pool_words(hidden, layout_of([[NO_WORD, 0, 0, NO_WORD, 0, 1, NO_WORD]]))
-    words.sum().backward()  # type: ignore[no-untyped-call]
-    assert words[0, :2].flatten().tolist() == [3, -5]
-    assert hidden.grad is not None
-    assert hidden.grad.flatten().tolist() == [0, 0, 1, 0, 0, 1, 0]
-
-
 @given(st.lists(owners(), min_size=1, max_size=4), st.integers(0, 9))
 def test_tokens_learn_what_they_learn_by_torchs_own_largest_values(texts: list[list[int]], seed: int) -> None:
-    layout = layout_of(texts)
-    hidden = numbers(*layout.mask.shape, WIDE, seed=seed).double().requires_grad_()
+    word_of = side_by_side(texts)
+    hidden = numbers(*word_of.shape, WIDE, seed=seed).double().requires_grad_()
     weights = numbers(*hidden.shape, seed=seed + 1).double()
-    words, _ = _pool_words(hidden, layout)
+    words, _ = _pool_words(hidden, word_of)
     expected = torch.zeros_like(hidden)
     for row, text in enumerate(texts):
         for word in set(text) - {NO_WORD}:
@@ -116,13 +104,9 @@ def test_tokens_learn_what_they_learn_by_torchs_own_largest_values(texts: list[l
 
 def test_of_tokens_that_are_equally_large_the_first_learns() -> None:
     hidden = torch.tensor([[[1.0], [2.0], [2.0], [2.0]]], requires_grad=True)
-    words, _ = _pool_words(hidden, layout_of([[0, 0, 0, 1]]))
+    words, _ = _pool_words(hidden, side_by_side([[0, 0, 0, 1]]))
     (found,) = torch.autograd.grad(words.sum(), hidden)
     assert found.flatten().tolist() == [0, 1, 0, 1]
-
-
-def test_words_are_where_they_are() -> None:
-    assert word_mask(torch.tensor([2, 0, 3]), 3).tolist() == [[True, True, False], [False] * 3, [True] * 3]
 
 
 # Words in order
@@ -138,19 +122,6 @@ def test_a_recurrent_layer_does_as_torch_does_with_each_text_alone(sizes: tuple[
         for row, size in enumerate(sizes):
             if size:
                 torch.testing.assert_close(found[row, :size], lstm(words[row : row + 1, :size])[0][0])
-
-
-def test_what_a_text_is_filled_up_with_has_no_influence() -> None:
-    layer, sizes = recurrent(), torch.tensor([4, 2, 0])
-    words = numbers(3, 6, WIDE)
-    there = word_mask(sizes, 6)
-    other = torch.where(there.unsqueeze(-1), words, numbers(3, 6, WIDE, seed=1))
-    wider = torch.cat([other, numbers(3, 5, WIDE, seed=2)], 1)
-    with torch.no_grad():
-        plain = layer(words, sizes)[there]
-        torch.testing.assert_close(layer(other, sizes)[there], plain)
-        torch.testing.assert_close(layer(wider, sizes)[:, :6][there], plain)
-        assert not torch.allclose(layer(numbers(3, 6, WIDE, seed=3), sizes)[there], plain, atol=0.01)
 
 
 def test_both_directions_learn() -> None:
@@ -184,9 +155,9 @@ def test_a_recurrent_layer_reads_with_16_bits_on_a_processor_without_avx_512() -
 
 
 def test_words_are_weighed_and_nothing_else() -> None:
-    layout = layout_of(TEXTS, width=12)
+    word_of = side_by_side(TEXTS, width=12)
     with torch.no_grad():
-        logits, weights = weighing()(numbers(3, 12, WIDE), layout)
+        logits, weights = weighing()(numbers(3, 12, WIDE), word_of)
     assert logits.shape == (3, 3)
     torch.testing.assert_close(weights.sum(1), torch.tensor([1.0, 1.0, 0.0]))
     for row, n_words in enumerate(N_WORDS):
@@ -197,9 +168,9 @@ def test_words_are_weighed_and_nothing_else() -> None:
 
 @torch.no_grad()
 def test_the_weighing_head_by_hand() -> None:
-    head, layout = weighing(), layout_of(TEXTS[:1])
-    hidden = numbers(1, layout.mask.shape[1], WIDE)
-    words, _ = _pool_words(hidden, layout)
+    head, word_of = weighing(), side_by_side(TEXTS[:1])
+    hidden = numbers(1, word_of.shape[1], WIDE)
+    words, _ = _pool_words(hidden, word_of)
     read = both_ways(head.recurrent)(words[:, :3])[0][0]  # (words, 2 * RECURRENT_WIDTH)
     scores = [float(head.importance.weight[0] @ torch.tanh(head.key(vector))) for vector in read]
     weights = torch.tensor(scores).softmax(-1)
@@ -207,7 +178,7 @@ def test_the_weighing_head_by_hand() -> None:
         (weight * vector for weight, vector in zip(weights, read, strict=True)), torch.zeros(2 * RECURRENT_WIDTH)
     )
     expected = head.out(head.middle(summed).clamp(min=0))
-    logits, found = head(hidden, layout)
+    logits, found = head(hidden, word_of)
     torch.testing.assert_close(logits[0], expected)
     torch.testing.assert_close(found[0, :3], weights)
 
@@ -215,20 +186,20 @@ def test_the_weighing_head_by_hand() -> None:
 @torch.no_grad()
 def test_a_text_is_weighed_alike_whatever_stands_beside_it() -> None:
     head = weighing()
-    layout = layout_of(TEXTS, width=15)
+    word_of = side_by_side(TEXTS, width=15)
     hidden = numbers(3, 15, WIDE)
-    logits, weights = head(hidden, layout)
+    logits, weights = head(hidden, word_of)
     for row, text in enumerate(TEXTS):
-        alone, own = head(hidden[row : row + 1, : len(text)], layout_of([text]))
+        alone, own = head(hidden[row : row + 1, : len(text)], side_by_side([text]))
         torch.testing.assert_close(logits[row], alone[0])
         torch.testing.assert_close(weights[row, : len(text)], own[0])
 
 
 def test_weights_are_as_exact_as_the_network() -> None:
-    hidden, layout = numbers(3, 9, WIDE), layout_of(TEXTS)
+    hidden, word_of = numbers(3, 9, WIDE), side_by_side(TEXTS)
     with torch.no_grad():
-        _, exact = weighing().double()(hidden.double(), layout)
-        _, half = weighing().bfloat16()(hidden.bfloat16(), layout)
+        _, exact = weighing().double()(hidden.double(), word_of)
+        _, half = weighing().bfloat16()(hidden.bfloat16(), word_of)
     assert exact.dtype == torch.float64
     assert half.dtype == torch.float32
 
@@ -239,11 +210,11 @@ def test_weights_are_as_exact_as_the_network() -> None:
 @torch.no_grad()
 def test_words_that_are_nearly_alike_are_told_apart_with_16_bits() -> None:
     head = made(TokenHead, WIDE, 1, 0.5, False)
-    layout = layout_of([[NO_WORD, *range(20), NO_WORD]])
+    word_of = side_by_side([[NO_WORD, *range(20), NO_WORD]])
     hidden = numbers(1, 1, WIDE) + 1e-3 * numbers(1, 22, WIDE, seed=1)
-    exact, _ = head(hidden, layout)
+    exact, _ = head(hidden, word_of)
     with torch.autocast("cpu", torch.bfloat16):
-        found, _ = head(hidden, layout)
+        found, _ = head(hidden, word_of)
     torch.testing.assert_close(found, exact, rtol=0, atol=0)
     assert len(set(found[0, :20, 0].tolist())) == 20
 
@@ -251,11 +222,11 @@ def test_words_that_are_nearly_alike_are_told_apart_with_16_bits() -> None:
 @torch.no_grad()
 def test_words_are_weighed_with_more_digits_than_16_bits_have() -> None:
     """Rounded to 16 bits, a weight before the softmax is rounded by up to a 256th of it."""
-    head, layout = weighing(), layout_of([[NO_WORD, *range(20), NO_WORD]])
+    head, word_of = weighing(), side_by_side([[NO_WORD, *range(20), NO_WORD]])
     seen: list[Tensor] = []
     head.key.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
     with torch.autocast("cpu", torch.bfloat16):
-        _, weights = head(numbers(1, 22, WIDE), layout)
+        _, weights = head(numbers(1, 22, WIDE), word_of)
     scores = torch.tanh(seen[0]).float() @ head.importance.weight[0]
     torch.testing.assert_close(weights[:, :20], scores[:, :20].softmax(-1), rtol=1e-5, atol=0)
 
@@ -263,29 +234,17 @@ def test_words_are_weighed_with_more_digits_than_16_bits_have() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("reads", [False, True])
 def test_each_word_is_tagged_by_what_it_is(reads: bool) -> None:
-    head, layout = made(TokenHead, WIDE, 2, 0.5, reads), layout_of(TEXTS)
+    head, word_of = made(TokenHead, WIDE, 2, 0.5, reads), side_by_side(TEXTS)
     assert isinstance(head, TokenHead)
     hidden = numbers(3, 9, WIDE)
-    found, n_words = head(hidden, layout)
+    found, n_words = head(hidden, word_of)
     assert found.shape == (3, 9, 2)
     assert n_words.tolist() == list(N_WORDS)
-    words, _ = _pool_words(hidden, layout)
+    words, _ = _pool_words(hidden, word_of)
     for row, size in enumerate(N_WORDS[:2]):
         own = words[row : row + 1, :size]
         vectors = both_ways(head.recurrent)(own)[0][0] if head.recurrent else own[0]
         torch.testing.assert_close(found[row, :size], vectors @ head.out.weight.T + head.out.bias)
-
-
-@torch.no_grad()
-def test_only_a_recurrent_layer_lets_a_word_know_of_the_others() -> None:
-    layout, hidden = layout_of(TEXTS[:1]), numbers(1, 9, WIDE)
-    changed = hidden.clone()
-    changed[0, 7] += 1  # the only token of the last word
-    for reads in (False, True):
-        head = made(TokenHead, WIDE, 1, 0.0, reads)
-        before, after = head(hidden, layout)[0], head(changed, layout)[0]
-        assert torch.equal(before[0, 0], after[0, 0]) != reads
-        assert not torch.equal(before[0, 2], after[0, 2])
 
 
 # Dropout
@@ -353,7 +312,7 @@ def all_ways(chain: LinearChainCRF, logits: list[float]) -> dict[tuple[int, ...]
     return {tags: score_by_hand(chain, logits, tags) for tags in ways}
 
 
-def side_by_side(rows: list[list[float]], filling: float = 7.0) -> tuple[Tensor, Tensor]:
+def padded_logits(rows: list[list[float]], filling: float = 7.0) -> tuple[Tensor, Tensor]:
     width = max(map(len, rows)) + 1
     filled = [row + [filling] * (width - len(row)) for row in rows]
     return torch.tensor(filled, dtype=torch.float64), torch.tensor([len(row) for row in rows])
@@ -362,7 +321,7 @@ def side_by_side(rows: list[list[float]], filling: float = 7.0) -> tuple[Tensor,
 @given(st.lists(st.lists(SCORES, min_size=1, max_size=6), min_size=1, max_size=3), st.integers(0, 99))
 def test_all_is_as_enumeration_has_it(rows: list[list[float]], seed: int) -> None:
     chain = random_chain(seed)
-    logits, n_words = side_by_side(rows)
+    logits, n_words = padded_logits(rows)
     totals, marginals = chain.log_total(logits, n_words), chain.marginals(logits, n_words)
     for number, row in enumerate(rows):
         ways = all_ways(chain, row)
@@ -380,23 +339,9 @@ def test_the_likelihood_of_tags_is_as_enumeration_has_it(row: list[float], seed:
     tags = tuple(data.draw(st.lists(st.integers(0, 1), min_size=len(row), max_size=len(row))))
     ways = all_ways(chain, row)
     total = torch.tensor(list(ways.values()), dtype=torch.float64).logsumexp(0)
-    logits, n_words = side_by_side([row])
+    logits, n_words = padded_logits([row])
     given_tags = torch.tensor([[*tags, 1]])
     torch.testing.assert_close(chain.log_likelihood(logits, given_tags, n_words), (ways[tags] - total).reshape(1))
-
-
-def test_probabilities_of_all_ways_sum_to_one() -> None:
-    chain = random_chain(3)
-    logits, n_words = side_by_side([[0.5, -1.0, 2.0, 0.1]])
-    ways = torch.tensor([[*tags, 0] for tags in itertools.product((0, 1), repeat=4)])
-    likely = chain.log_likelihood(logits.expand(16, -1), ways, n_words.expand(16))
-    assert likely.exp().sum().item() == pytest.approx(1)
-
-
-def test_without_ties_between_words_it_is_a_sigmoid_for_each() -> None:
-    logits, n_words = side_by_side([[0.5, -1.0, 2.0]])
-    marginals = LinearChainCRF().double().marginals(logits, n_words)
-    torch.testing.assert_close(marginals[0, :3], logits[0, :3].sigmoid())
 
 
 def test_long_texts_stay_exact_and_gradients_stay_numbers() -> None:

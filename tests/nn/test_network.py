@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from fresh.nn.batch import EncodedText
+from fresh.nn.batch import TokenTable
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.nn.heads import AttentiveHead
 from fresh.nn.tokenizer import Text
-from networks import texts_of
+from networks import split_table, texts_of
 from tiny import ARCHITECTURES, N_POSITIONS
 
 
@@ -35,15 +35,15 @@ def classifier_of(folder: Path, layers: int | Literal["all"] = 1) -> Classifier:
     return classifier
 
 
-def windows_of(text: EncodedText) -> list[EncodedText]:
+def windows_of(text: TokenTable) -> list[TokenTable]:
     """Take a text apart after every so many tokens."""
-    edges = [*range(0, len(text), N_POSITIONS), len(text)]
+    edges = [*range(0, len(text.ids), N_POSITIONS), len(text.ids)]
     names = ("ids", "types", "positions", "word_of")
     return [replace(text, **{name: getattr(text, name)[start:end] for name in names}) for start, end in pairwise(edges)]
 
 
 @torch.inference_mode()
-def read_by_itself(classifier: Classifier, window: EncodedText) -> Tensor:
+def read_by_itself(classifier: Classifier, window: TokenTable) -> Tensor:
     """What the plain encoder makes of a window, when it is told nothing but its tokens and their types."""
     model = classifier.encoder.model
     given = {"token_type_ids": window.types} if "token_type_ids" in signature(model.forward).parameters else {}
@@ -58,34 +58,17 @@ def test_each_window_is_read_as_if_it_were_alone(
     architecture: str, layers: int | Literal["all"], encoders: dict[str, Path]
 ) -> None:
     classifier = classifier_of(encoders[architecture], layers)
-    assert classifier.split is not None
-    assert classifier.split.n_lower == (0 if layers == "all" else 2 - layers)
+    n_frozen = 0 if layers == "all" else 2 - layers
+    assert (classifier.split.n_lower if classifier.split else 0) == n_frozen
     for sizes in ((100, 3, 0, 151), (150,), (4, 5)):
         table = classifier.tokenizer(texts_of(*sizes))
         batch = classifier.collate(table)
         with torch.inference_mode():
-            _, in_parts = classifier.encode(batch)
-            whole = classifier._encode_whole(batch)
-        for row, text in enumerate(table):
+            in_parts, whole = classifier.encode(batch), classifier.windows.run(classifier.body, batch)
+        for row, text in enumerate(split_table(table)):
             expected = torch.cat([read_by_itself(classifier, window) for window in windows_of(text)])
             for hidden in (in_parts, whole):
-                torch.testing.assert_close(hidden[row, : len(text)], expected, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_neighbours_in_a_batch_do_not_matter(architecture: str, encoders: dict[str, Path]) -> None:
-    classifier = classifier_of(encoders[architecture])
-    items = texts_of(0, 1, 3, 40, 62, 63, 124, 125, 200, 2, 301)
-    alone = np.concatenate([classifier.probabilities([item]) for item in items])
-    assert alone.std(0).max() > 0.01
-    np.testing.assert_allclose(classifier.probabilities(items), alone, atol=1e-5)
-    order = np.random.default_rng(0).permutation(len(items))
-    encoded = list(classifier.tokenizer([items[number] for number in order]))
-    for size in (2, 4, len(items)):
-        with torch.inference_mode():
-            parts = [classifier.collate(encoded[start : start + size]) for start in range(0, len(items), size)]
-            together = torch.cat([classifier(part).logits for part in parts]).double().softmax(-1).numpy()
-        np.testing.assert_allclose(together, alone[order], atol=1e-5)
+                torch.testing.assert_close(hidden[row, : len(text.ids)], expected, atol=1e-5, rtol=1e-5)
 
 
 def test_every_window_and_the_query_matter(encoders: dict[str, Path]) -> None:
@@ -95,13 +78,3 @@ def test_every_window_and_the_query_matter(encoders: dict[str, Path]) -> None:
     texts += [Text((*words[:place], "awful", *words[place + 1 :]), ("praise",)) for place in (0, 80, 169)]
     found = classifier.probabilities(texts)
     assert len({tuple(np.round(row, 6)) for row in found}) == len(texts)
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_what_is_saved_comes_back(architecture: str, encoders: dict[str, Path], tmp_path: Path) -> None:
-    classifier = classifier_of(encoders[architecture])
-    classifier.save(tmp_path)
-    loaded = Classifier.load(tmp_path, "cpu")
-    items = texts_of(0, 5, 90, 151)
-    assert loaded.config.long == "chunk"
-    assert np.array_equal(loaded.probabilities(items), classifier.probabilities(items))

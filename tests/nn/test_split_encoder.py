@@ -16,11 +16,11 @@ import fresh.training.fit
 from fresh.errors import EncoderError
 from fresh.methods.config import FreshConfig
 from fresh.methods.fresh import check_ready
-from fresh.nn.batch import Batch, Collator
+from fresh.nn.batch import Batch, Collator, Windows
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Encoder, load_encoder
-from fresh.nn.split_encoder import SplitEncoder, extra_inputs, split_encoder
+from fresh.nn.split_encoder import SplitEncoder, split_encoder
 from fresh.nn.tokenizer import Text, WordTokenizer
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.feature_cache import FeatureStore
@@ -43,10 +43,10 @@ def batch_of(encoder: Encoder, *sizes: int) -> Batch:
 
 @torch.no_grad()
 def run_whole(encoder: Encoder, batch: Batch) -> Tensor:
-    inputs = extra_inputs(
-        batch, {"token_type_ids", "position_ids"} & signature(encoder.model.forward).parameters.keys()
-    )
-    found: Tensor = encoder.model(batch.ids, attention_mask=batch.mask, **inputs).last_hidden_state
+    accepted = signature(encoder.model.forward).parameters.keys()
+    inputs = {"token_type_ids": batch.types, "position_ids": batch.positions}
+    own = {name: values for name, values in inputs.items() if name in accepted}
+    found: Tensor = encoder.model(batch.ids, attention_mask=batch.mask, **own).last_hidden_state
     return found
 
 
@@ -64,7 +64,7 @@ def distance(split: SplitEncoder, encoder: Encoder, batch: Batch) -> float:
 @pytest.mark.parametrize("n_lower", [0, 1, 2])
 def test_the_parts_give_what_the_whole_gives(architecture: str, n_lower: int, encoders: dict[str, Path]) -> None:
     encoder = load_encoder(str(encoders[architecture]))
-    split = split_encoder(encoder, n_lower, batch_of(encoder, 3, 1))
+    split = split_encoder(encoder, n_lower, batch_of(encoder, 3, 1), Windows())
     assert split is not None
     assert split.n_lower == n_lower
     for name, sizes in BATCHES.items():
@@ -77,7 +77,7 @@ def test_the_parts_give_what_the_whole_gives(architecture: str, n_lower: int, en
 def test_each_part_runs_its_layers(architecture: str, encoders: dict[str, Path]) -> None:
     encoder = load_encoder(str(encoders[architecture]))
     batch = batch_of(encoder, 5, 9)
-    splits = [SplitEncoder(encoder, n_lower) for n_lower in range(3)]
+    splits = [SplitEncoder.of(encoder, n_lower, Windows()) for n_lower in range(3)]
     layers = [[part for part in split.lower.modules() if isinstance(part, nn.ModuleList)] for split in splits]
     assert [len(found) for [found] in layers] == [0, 1, 2]
     lower = [split.run_lower(batch) for split in splits]
@@ -108,20 +108,6 @@ def test_the_parts_share_the_encoders_weights(architecture: str, encoders: dict[
     encoder.model.double()  # as if it moved to another device
     assert run_parts(split, batch).dtype == torch.float64
     assert distance(split, encoder, batch) < 1e-5
-
-
-@every_architecture
-@pytest.mark.parametrize("layers", [0, 1, 2, "all"])
-def test_the_frozen_layers_are_the_lower_part(
-    architecture: str, layers: int | Literal["all"], encoders: dict[str, Path]
-) -> None:
-    folder = str(encoders[architecture])
-    split = Classifier(load_encoder(folder), ("neg", "pos"), NetworkConfig(folder, layers=layers)).split
-    assert split is not None
-    assert split.n_lower == (0 if layers == "all" else 2 - layers)
-    weights = split.lower.named_parameters()
-    trained = {weight.requires_grad for name, weight in weights if "relative_attention_bias" not in name}
-    assert trained == {layers == "all"}
 
 
 class Odd(BertModel):
@@ -168,7 +154,7 @@ def test_an_encoder_that_cannot_be_split_is_left_whole(
     kind: type[BertModel], n_lower: int, encoders: dict[str, Path]
 ) -> None:
     encoder = strange(kind, encoders["bert"])
-    assert split_encoder(encoder, n_lower, batch_of(encoder, 3, 1)) is None
+    assert split_encoder(encoder, n_lower, batch_of(encoder, 3, 1), Windows()) is None
 
 
 def test_an_encoder_that_cannot_be_split_is_run_whole_and_trained(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fresh.attribution
 from fresh.attribution import SCORERS, scorer_to_dict
-from fresh.attribution.occlusion import Occlusion
+from fresh.attribution.perturbation import Occlusion
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency

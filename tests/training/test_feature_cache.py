@@ -17,8 +17,6 @@ import fresh.training.feature_cache
 import fresh.training.loop
 import small
 from fresh.data.splits import Splits
-from fresh.nn.batch import Batch
-from fresh.nn.batching import budget_share
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
@@ -379,14 +377,12 @@ def test_what_is_cached_is_the_output_of_the_frozen_layers(
     cached = cache_inputs(classifier, table, FeatureStore("memory"), dtype, SILENT)
     chosen, width = torch.tensor([3, 1, 0]), int(table.lengths[1]) + 3
     batch = CachedInputs(table, cached.tokens).read(chosen, width, False)
-    assert isinstance(batch, Batch)
-    taken = cached.read(chosen, width, False)
-    assert isinstance(taken, tuple)
-    layout, states = taken
-    assert torch.equal(layout.mask, batch.mask)
-    assert torch.equal(layout.positions, batch.positions)
+    found = cached.read(chosen, width, False)
+    assert torch.equal(found.mask, batch.mask)
+    assert torch.equal(found.positions, batch.positions)
     assert classifier.split is not None
-    is_token = batch.mask.bool()
+    assert found.hidden is not None
+    states, is_token = found.hidden, batch.mask.bool()
     with torch.inference_mode():
         expected = classifier.split.run_lower(batch)[is_token]
     assert states.dtype == torch.float32
@@ -394,12 +390,16 @@ def test_what_is_cached_is_the_output_of_the_frozen_layers(
     torch.testing.assert_close(states[is_token], expected, atol=far, rtol=far)
 
 
-def test_a_gpu_reads_fewer_tokens_at_once_with_a_larger_encoder(encoders: dict[str, Path]) -> None:
-    encoder, gpu = load_encoder(str(encoders["bert"])), torch.device("cuda")
-    assert budget_share(encoder, gpu) == 1.0
-    encoder.model.config.update({"num_hidden_layers": 12, "hidden_size": 768})
-    assert budget_share(encoder, gpu) == 0.25
-    assert budget_share(encoder, CPU) == 1.0
+def test_a_gpu_reads_fewer_tokens_at_once_with_a_larger_encoder(
+    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classifier = classifier_of(encoders["bert"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Classifier, "device", torch.device("cuda"))
+        assert classifier.budget_share == 1.0
+        classifier.body.config.update({"num_hidden_layers": 12, "hidden_size": 768})
+        assert classifier.budget_share == 0.25
+    assert classifier.budget_share == 1.0
 
 
 # From a user's side

@@ -287,7 +287,7 @@ def test_few_files_run_in_a_training_step(toy: Splits, quick: ClassifierConfig) 
     assert {name for name in files if name.startswith("/training/")} == {
         f"/training/{n}.py" for n in ("loop", "step", "fit")
     }
-    assert len(files) <= 9, sorted(files)
+    assert len(files) <= 8, sorted(files)
 
 
 # Learning rates that change

@@ -3,8 +3,10 @@ from .attention import AttentionGradient as AttentionGradient
 from .attention import AttentionShift as AttentionShift
 from .config import ScorerConfig as ScorerConfig
 from .gradient import Gradient as Gradient
-from .integrated_gradients import IntegratedGradients as IntegratedGradients
-from .occlusion import Occlusion as Occlusion
+from .gradient import IntegratedGradients as IntegratedGradients
+from .perturbation import KernelShap as KernelShap
+from .perturbation import Lime as Lime
+from .perturbation import Occlusion as Occlusion
 from .random import Random as Random
 from .registry import CUSTOM as CUSTOM
 from .registry import SCORERS as SCORERS
@@ -19,5 +21,3 @@ from .registry import scorer_settings as scorer_settings
 from .registry import scorer_to_dict as scorer_to_dict
 from .registry import with_target as with_target
 from .support_model import SupportModel as SupportModel
-from .surrogate import KernelShap as KernelShap
-from .surrogate import Lime as Lime

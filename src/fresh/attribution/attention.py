@@ -1,6 +1,6 @@
 """Scores from attention: the weights themselves, times their gradients, and the gradient before their softmax."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,7 +16,7 @@ from fresh.nn.attention import call_recording
 from fresh.nn.batch import Batch, sum_by_word
 from fresh.nn.classifier import Classifier, Output
 from fresh.nn.heads import AttentiveHead
-from fresh.nn.intercept import call_intercepted, on_tensor
+from fresh.nn.intercept import call_intercepted
 
 Layers = int | Literal["all"]
 
@@ -25,8 +25,8 @@ Layers = int | Literal["all"]
 class Attention:
     """Attention of the last layer to each word, mean over heads (Jain et al., 2020, section 5.1).
 
-    For texts in windows, it is the attention that the head weighs words by. The scores of a document are not negative
-    and sum to 1.
+    For texts in windows, it is the attention with which the head weights words. The scores of a document are not
+    negative and sum to 1.
     """
 
     support: SupportModel
@@ -59,58 +59,42 @@ class AttentionGradient:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score per word, for the label that the support model predicts."""
-        return _score_by_gradient(self.support, self.layer, documents, torch.mul)
+        classifier = self.support.classifier
+        reader = AttentionReader(classifier, self.layer)
+        below = classifier.encoder.module_below(reader.layers[0])
+
+        def score_batch(batch: Batch) -> Scores:
+            # Gradients go back to the first layer that is read and no further: lower layers keep no activations.
+            if batch.hidden is not None:
+                batch = replace(batch, hidden=leaf(batch.hidden))
+            output, weights = call_intercepted(lambda: reader(batch), {below: leaf})
+            probabilities, targets = explained_probabilities(self.support, output)
+            gradients = torch.autograd.grad(probabilities.sum(), weights)
+            values = [self._combine(*pair).detach() for pair in zip(weights, gradients, strict=True)]
+            return reader.by_word(reader.total(values), batch), targets.tolist()
+
+        # With all layers, the weights of each are kept for the backward pass: tokens squared, times heads.
+        share = BUDGET_SHARE / 4 if self.layer == "all" else 1
+        with torch.enable_grad():
+            return self.support.score(documents, score_batch, share, reader.is_above_frozen(n_below=1))
+
+    def _combine(self, weights: Tensor, gradients: Tensor) -> Tensor:
+        return weights * gradients
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionShift:
+class AttentionShift(AttentionGradient):
     """Gradient of the predicted probability by attention before its softmax.
 
     Signed: above 0, the probability of the predicted label rises when all tokens attend a little more to the word and,
-    since weights sum to 1, less to everything else; below 0, it falls. What attending anywhere would change alike does
+    since weights sum to 1, less to everything else; below 0, it falls. An effect that attending to any word has does
     not count.
     """
 
-    support: SupportModel
-    layer: Layers = -1
-    """Layer whose attention is read: -1 is the last; or all, added up."""
-
-    def score(self, documents: Sequence[Document]) -> list[Saliency]:
-        """Return one score per word, for the label that the support model predicts."""
-        return _score_by_gradient(self.support, self.layer, documents, _softmax_gradient)
-
-
-def _softmax_gradient(weights: Tensor, gradients: Tensor) -> Tensor:
-    """Turn gradients by weights into gradients by what their softmax is taken of."""
-    products = weights * gradients
-    return products - weights * products.sum(-1, keepdim=True)
-
-
-def _score_by_gradient(
-    support: SupportModel, layer: Layers, documents: Sequence[Document], value: Callable[[Tensor, Tensor], Tensor]
-) -> list[Saliency]:
-    """Score words by all attention to them.
-
-    :param value: Computes what each weight is worth from the weights and their gradients.
-    """
-    classifier = support.classifier
-    reader = AttentionReader(classifier, layer)
-    below = classifier.encoder.module_below(reader.layers[0])
-
-    def score_batch(batch: Batch) -> Scores:
-        # Gradients go back to the first layer that is read and no further: no lower layer keeps anything for them.
-        if batch.hidden is not None:
-            batch = replace(batch, hidden=leaf(batch.hidden))
-        output, weights = call_intercepted(lambda: reader(batch), {below: on_tensor(leaf)})
-        probabilities, targets = explained_probabilities(support, output)
-        gradients = torch.autograd.grad(probabilities.sum(), weights)
-        values = [value(*pair).detach() for pair in zip(weights, gradients, strict=True)]
-        return reader.by_word(reader.total(values), batch), targets.tolist()
-
-    # With all layers, the weights of each are kept for the backward pass: tokens squared, times heads.
-    share = BUDGET_SHARE / 4 if layer == "all" else 1
-    with torch.enable_grad():
-        return support.score(documents, score_batch, share, reader.is_above_frozen(n_below=1))
+    def _combine(self, weights: Tensor, gradients: Tensor) -> Tensor:
+        # The derivative of the softmax, by the chain rule.
+        products = weights * gradients
+        return products - weights * products.sum(-1, keepdim=True)
 
 
 class AttentionReader:
@@ -123,24 +107,23 @@ class AttentionReader:
         self.classifier = classifier
         self.layers = list(range(n_layers)) if layer == "all" else [layer % n_layers]
         self.is_head = isinstance(classifier.head, AttentiveHead)
-        """Whether the head weighs words, so that its attention is read instead of a layer's."""
+        """Whether the head has attention over words, which is read instead of a layer's."""
         self.from_start = classifier.encoder.pooling == "start"
-        """Whether the head reads the start token only, so that attention from it counts."""
+        """Whether the head reads the start token only, so that only attention from it counts."""
         if self.is_head and self.layers != [n_layers - 1]:
             raise ValueError(
-                f"layer must be -1 with long=chunk, got {layer}: with windows, attention is what the head weighs "
-                "words by."
+                f"layer must be -1 with long=chunk, got {layer}: for texts in windows, the head's attention is read."
             )
 
     def is_above_frozen(self, n_below: int = 0) -> bool:
-        """Whether all layers that are read are above the frozen ones, and so are this many layers below them."""
+        """Whether all layers that are read are above the frozen ones, and also this many layers below them."""
         split = self.classifier.split
         return split is not None and (self.is_head or self.layers[0] - n_below >= split.n_lower)
 
     def __call__(self, batch: Batch) -> tuple[Output, list[Tensor]]:
         """Run a batch, and return the weights of each layer.
 
-        Shapes: (batch, heads, tokens, tokens), or (batch, words) where the head weighs words.
+        Shapes: (batch, heads, tokens, tokens), or (batch, words) for the head's attention.
         """
         if self.is_head:
             output: Output = self.classifier(batch)
@@ -150,7 +133,7 @@ class AttentionReader:
         return call_recording(lambda: self.classifier(batch), [layers[layer] for layer in self.layers])
 
     def total(self, values: Sequence[Tensor]) -> Tensor:
-        """Add up what each layer's weights are worth, from all tokens, for `by_word`."""
+        """Sum values of weights over layers and, for `by_word`, over the tokens that attend."""
         if not self.is_head and self.from_start:
             values = [value.sum(2, keepdim=True) for value in values]  # (batch, heads, 1, tokens)
         return sum(values[1:], values[0])

@@ -5,7 +5,7 @@ from typing import Literal
 
 from fresh.config import check_max, check_min, raise_all
 
-# Without a limit, a model from somebody else could keep a computer busy for ever.
+# Without limits, the settings of a downloaded model could keep a computer busy forever.
 MAX_STEPS = 1_000
 MAX_SAMPLES = 10_000
 
@@ -30,7 +30,7 @@ class ScorerConfig:
 
 
 def check_effort(steps: int = 1, samples: int = 1) -> None:
-    """Refuse to read a document less than once or too often."""
+    """Check how often a document is read."""
     raise_all(
         *check_min(1, steps=steps, samples=samples),
         *check_max(MAX_STEPS, steps=steps),

@@ -23,7 +23,7 @@ from fresh.training.loop import RunContext
 _CONTEXT = RunContext("support model")
 
 Scores = tuple[list[NDArray[np.float64]], list[int]]
-"""One array per text with one score per word, and the number of the label that they explain."""
+"""For each text of a batch, one score per word, and the number of the label that the scores explain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,15 @@ class SupportModel:
 
     classifier: Classifier
     seen: CachedTexts | None = None
-    """What the frozen layers put out for the texts it was trained on, while that is in memory."""
+    """Output of the frozen layers for the texts it was trained on, while that is in memory."""
     target: str | None = None
-    """The label that scores explain; for each document the predicted one if not given."""
+    """The label that scores explain; by default, the one predicted for each document."""
     on_scored: Callable[[int], None] | None = None
-    """Called with how many more documents have their scores."""
+    """Called with the number of documents that were scored since the last call."""
 
     def __post_init__(self) -> None:
-        # Scorers need gradients by embeddings and attention, not by weights. That is decided here, once, since
-        # switching it for each scoring is not safe from several threads.
+        # Scorers need gradients by embeddings and attention, not by weights. This is set once, here: switching it for
+        # each call of a scorer is not safe from several threads.
         self.classifier.requires_grad_(False)
 
     @classmethod
@@ -52,9 +52,9 @@ class SupportModel:
         context: RunContext = _CONTEXT,
         only: IntArray | None = None,
     ) -> Self:
-        """Train it on whole documents.
+        """Train one on whole documents.
 
-        :param only: Numbers of the documents to train on; all if not given.
+        :param only: Numbers of the documents to train on; by default all.
         """
         [support] = cls.train_many(train, dev, [config], context, only)
         return support
@@ -79,18 +79,18 @@ class SupportModel:
         return to_predictions(table, self.classifier.labels)
 
     def with_target(self, label: str) -> Self:
-        """Make one that explains a given label, whatever it predicts."""
+        """Return a copy that explains a given label instead of the predicted one."""
         if label not in self.classifier.labels:
             known = ", ".join(self.classifier.labels)
             raise ValueError(f"label must be one that the support model knows ({known}), got {label!r}.")
         return replace(self, target=label)
 
     def with_callback(self, on_scored: Callable[[int], None]) -> Self:
-        """Make one that reports how many more documents have their scores, whenever some have."""
+        """Return a copy that reports its progress: the number of documents, whenever some are scored."""
         return replace(self, on_scored=on_scored)
 
     def report(self, n_documents: int) -> None:
-        """Report that so many more documents have their scores."""
+        """Report that documents were scored."""
         if self.on_scored is not None:
             self.on_scored(n_documents)
 
@@ -111,10 +111,10 @@ class SupportModel:
         share: float = 1,
         uses_features: bool = False,
     ) -> list[Saliency]:
-        """Score documents batch by batch; the scores come in the order of the documents.
+        """Score documents batch by batch, and return saliencies in the order of the documents.
 
-        :param share: Share of the usual size of batches, for what takes more memory than reading.
-        :param uses_features: Whether scores depend on the text only through what the frozen layers put out.
+        :param share: Share of the usual size of batches, for scorers that take more memory than reading does.
+        :param uses_features: Whether scores depend on the text only through the output of the frozen layers.
         """
         found: dict[int, Saliency] = {}
         texts = [text_of(document) for document in documents]
@@ -132,7 +132,7 @@ class SupportModel:
         return [found[number] for number in range(len(documents))]
 
     def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:
-        """Make the saliency of a document; words that were not read come last."""
+        """Make the saliency of a document."""
         # Words beyond a truncated text must not be selected before words that were read.
         whole = np.full(len(document.words), min(0.0, scores.min(initial=0.0)))
         whole[: len(scores)] = scores
@@ -140,11 +140,11 @@ class SupportModel:
 
 
 def text_of(document: Document) -> Text:
-    """Take what a network reads of a document."""
+    """Return the part of a document that a network reads."""
     return Text(document.words, document.query, document.id)
 
 
 def normalize(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Make scores that are not negative sum to 1; scores that are all 0 stay so."""
+    """Make nonnegative scores sum to 1; scores that are all 0 stay 0."""
     total = scores.sum()
     return scores / total if total > 0 else scores

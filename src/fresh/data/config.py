@@ -1,4 +1,4 @@
-"""Settings of data: which column holds what, how splits are made, and how large data may be."""
+"""Settings for data: columns, splits and limits."""
 
 import itertools
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ class ReadLimits:
 
     row_mb: int = 16
     """Size of a row, in megabytes."""
-    # At 250, a tar of 2.6 million empty members took 280 s and 1 GB. Real data unpacks to 44 times its size at most.
+    # At 250, a tar of 2.6 million empty members took 280 s and 1 GB. Real data unpacks to at most 44 times its size.
     unpacked: int = 100
-    """Size of a compressed file when it is unpacked, as a multiple of its size on disk."""
+    """Size of an unpacked file, as a multiple of its compressed size."""
 
     @property
     def row_bytes(self) -> int:
@@ -31,13 +31,13 @@ class ReadLimits:
     def unpack_error(self, name: str) -> DataError:
         """Build the error for a file that unpacks to far more than its size."""
         return DataError(
-            f"{name}: it unpacks to more than {self.unpacked} times its size, the limit that max_unpacked "
-            "sets. If you trust the file, raise max_unpacked, or unpack it yourself."
+            f"{name}: it unpacks to more than {self.unpacked} times its size, the limit set by max_unpacked. "
+            "If you trust the file, raise max_unpacked, or unpack it yourself."
         )
 
     def row_error(self, place: str) -> RowError:
         """Build the error for a row that is too large."""
-        problem = f"the row is larger than {self.row_mb} MB, the limit that max_row_mb sets."
+        problem = f"the row is larger than {self.row_mb} MB, the limit set by max_row_mb."
         return RowError(place, problem, "Split its text into several rows.")
 
 
@@ -81,11 +81,10 @@ class DataConfig:
     """Most that a compressed file may unpack to, as a multiple of its size; 16 MB are always allowed."""
 
     def __post_init__(self) -> None:
-        agreement = f"agreement must be in [0, 1], got {self.agreement}."
         raise_all(
             *self._check_columns(),
             *self._check_shares(),
-            None if 0 <= self.agreement <= 1 else agreement,
+            None if 0 <= self.agreement <= 1 else f"agreement must be in [0, 1], got {self.agreement}.",
             *check_min(1, max_row_mb=self.max_row_mb, max_unpacked=self.max_unpacked),
         )
 

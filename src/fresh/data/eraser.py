@@ -43,9 +43,9 @@ class EraserCorpus:
 
     name: str
     documents: Mapping[str, str]
-    """Texts by the name of their file."""
+    """Texts by document name."""
     n_words: Mapping[str, int]
-    """Number of words by the name of the file."""
+    """Numbers of words by document name."""
     annotations: Mapping[str, tuple[str, bytes]]
     """File name and JSON lines by split."""
     limits: ReadLimits = LIMITS
@@ -77,7 +77,7 @@ class EraserCorpus:
         return replace(row, values=values, parts=tuple(zip(names, sizes, strict=True)), evidence=spans)
 
     def _find_documents(self, row: Row, evidence: Sequence[_Evidence]) -> list[str]:
-        """List the documents of an annotation: in docids and evidence, or else the one that its id names."""
+        """List the documents of an annotation: those in docids and evidence, or the one that its id names."""
         docids = row.values.get("docids") or []
         if not isinstance(docids, list) or not all(isinstance(name, str) for name in docids):
             raise RowError(row.place, "docids must be a list of document names.", FIX)
@@ -91,9 +91,10 @@ class EraserCorpus:
         return names
 
     def _shift(self, row: Row, item: _Evidence, offset: int) -> tuple[int, int]:
-        """Convert evidence to a span of the joined documents; an empty span is kept inside its own document."""
+        """Convert evidence to a span of the joined documents."""
         n_words = self.n_words[item.docid]
-        # ERASER has empty spans; its scorer counts them as spans that nothing can match.
+        # ERASER has empty spans, which its scorer counts as spans that nothing can match: they stay, inside their
+        # own document.
         if item.start == item.end:
             inside = offset + max(0, min(item.start, n_words - 1))
             return inside, inside
@@ -102,7 +103,7 @@ class EraserCorpus:
 
 
 def _parse_evidence(row: Row) -> list[_Evidence] | None:
-    """Read the evidence of all groups; None if the annotation has none."""
+    """Parse the evidence of all groups; None if the annotation has none."""
     groups = row.values.get("evidences")
     if groups is None:
         return None
@@ -146,7 +147,7 @@ def open_eraser(path: Path, limits: ReadLimits = LIMITS) -> EraserCorpus:
 
 
 def _document_name(name: PurePosixPath) -> str:
-    """Name the document in a file by its path below docs/; empty if the file holds none."""
+    """Name a document by its path below docs/; empty if the file is not a document."""
     folders = name.parts[:-1]
     return "/".join(name.parts[folders.index("docs") + 1 :]) if "docs" in folders else ""
 
@@ -176,7 +177,7 @@ def _read_folder(folder: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
 
 
 def _read_tar(path: Path, limits: ReadLimits) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """Read the regular files of a tar, without extracting it or following links."""
+    """Read the regular files of a tar without extracting it."""
     if not path.exists():
         raise DataError(f"{path} does not exist. Check the spelling and the folder.")
     # By its content, because tars are often renamed.
@@ -190,7 +191,7 @@ def _read_tar(path: Path, limits: ReadLimits) -> Iterator[tuple[PurePosixPath, b
                 # A few bytes of a sparse file can stand for a terabyte of zeros.
                 if member.issparse():
                     raise DataError(f"{path.name}: {member.name} has holes. Pack the tar again without --sparse.")
-                # Nothing is extracted, so that names such as ../../file and links do no harm.
+                # Nothing is extracted and no link is followed: names such as ../../file do no harm.
                 name = PurePosixPath(member.name)
                 content = tar.extractfile(member) if member.isreg() and not name.name.startswith(".") else None
                 if content is not None:

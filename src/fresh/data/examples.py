@@ -1,4 +1,4 @@
-"""Documents and examples from rows, and the rows that had to be left out."""
+"""Documents and examples from rows; rows that cannot be used are left out and counted, or refused."""
 
 import functools
 import itertools
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fresh.data.annotation.aggregate import AnnotatorSpans, NoLabel, to_word_spans, vote
+from fresh.data.annotation.aggregate import AnnotatorSpans, to_word_spans, vote
 from fresh.data.annotation.tools import to_table
 from fresh.data.config import COLUMNS, DataConfig, ReadLimits
 from fresh.data.readers import STANDARD_INPUT, Row, Source, check_span, is_null, read_rows
@@ -24,17 +24,19 @@ MAX_MESSAGES = 3  # in a summary of bad rows
 MAX_COLUMNS = 30  # in a message
 FIX = "Fix the row, or leave such rows out with skip_bad=True."
 Parsed = TypeVar("Parsed")
+Split = Callable[[str, bool], tuple[str, Words, Spans]]
+"""Splits a text, which may be tokenized, into words and their spans; equal texts become one."""
 
 
 @dataclass(slots=True)
 class BadRows:
-    """Counts the rows that were left out, and keeps the reasons for the first of them."""
+    """The number of rows that were left out, with reasons for the first of them."""
 
     count: int = 0
     total: int = 0
     messages: list[str] = field(default_factory=list)
     widened: int = 0
-    """Spans of annotation tools that cut a word and were widened."""
+    """Number of annotated spans that cut a word and were widened to whole words."""
 
     def add(self, reason: str) -> None:
         """Count a row, and keep the reason if it is among the first."""
@@ -44,8 +46,8 @@ class BadRows:
 
     def summary(self) -> str:
         """Summarize what was left out and what was changed."""
-        spans = f"{self.widened} span{'s' if self.widened > 1 else ''} cut a word and"
-        widened = f" {spans} {'were' if self.widened > 1 else 'was'} widened to whole words." if self.widened else ""
+        spans = "1 span cut a word and was" if self.widened == 1 else f"{self.widened} spans cut words and were"
+        widened = f" {spans} widened to whole words." if self.widened else ""
         if not self.count:
             return f"All {self.total} rows were read.{widened}"
         n_more = self.count - len(self.messages)
@@ -54,22 +56,9 @@ class BadRows:
         return text.translate(CONTROL_PICTURES)
 
 
-class Splitter:
-    """Splits texts into words; a text that follows an equal one shares its words.
-
-    Corpora ask many questions about one text, row after row: MultiRC asks 4,848 about 83 texts.
-    """
-
-    # One text only: a cache of texts kept refused uploads in memory.
-    def __init__(self) -> None:
-        self._last: tuple[str, Words, Spans] = ("", (), ())
-
-    def split(self, text: str, tokenised: bool) -> tuple[str, Words, Spans]:
-        """Split a text into words and their spans."""
-        if text != self._last[0]:
-            spans = split_whitespace(text) if tokenised else split_words(text)
-            self._last = (text, words_at(text, spans), spans)
-        return self._last
+def _split(text: str, tokenised: bool) -> tuple[str, Words, Spans]:
+    spans = split_whitespace(text) if tokenised else split_words(text)
+    return text, words_at(text, spans), spans
 
 
 def read_documents(source: Source, config: DataConfig, bad: BadRows | None = None) -> Iterator[Document]:
@@ -77,8 +66,7 @@ def read_documents(source: Source, config: DataConfig, bad: BadRows | None = Non
 
     :param bad: Collects the rows that are left out if ``skip_bad`` is set.
     """
-    parse = functools.partial(parse_document, splitter=Splitter())
-    return parse_rows(read_rows(source, limits=config.limits), config, ("text",), parse, bad)
+    return parse_rows(read_rows(source, limits=config.limits), config, ("text",), parse_document, bad)
 
 
 def read_examples(source: Source, config: DataConfig, bad: BadRows | None = None) -> Iterator[Example]:
@@ -90,7 +78,7 @@ def read_examples(source: Source, config: DataConfig, bad: BadRows | None = None
 
 
 def count_rows(source: Source, config: DataConfig) -> int | None:
-    """Count the rows of a file; None if that is not possible beforehand."""
+    """Count the rows of a file; None if they cannot be counted in advance."""
     if source == STANDARD_INPUT:
         return None
     try:
@@ -100,9 +88,9 @@ def count_rows(source: Source, config: DataConfig) -> int | None:
 
 
 def parse_examples(tables: Iterable[Iterator[Row]], config: DataConfig, bad: BadRows | None) -> Iterator[Example]:
-    """Parse several tables as one: an id may occur only once."""
+    """Parse several tables as one, in which an id may occur only once."""
     bad = bad or BadRows()
-    parse = functools.partial(_parse_example, places={}, bad=bad, splitter=Splitter())
+    parse = functools.partial(_parse_example, places={}, bad=bad)
     for rows in tables:
         yield from parse_rows(rows, config, ("text", "label"), parse, bad)
 
@@ -111,27 +99,29 @@ def parse_rows(
     rows: Iterable[Row],
     config: DataConfig,
     needed: Sequence[str],
-    parse: Callable[[Row, DataConfig], Parsed],
+    parse: Callable[[Row, DataConfig, Split], Parsed],
     bad: BadRows | None,
 ) -> Iterator[Parsed]:
     """Parse rows one at a time; bad rows are errors, or left out if ``skip_bad`` is set.
 
     :param needed: Settings whose column must exist.
-    :param bad: Collects the rows that are left out.
     """
     bad = bad or BadRows()
     columns: DataConfig | None = None
+    # MultiRC asks 4,848 questions about 83 texts, row after row: rows about one text share its words. Only the last
+    # text is kept, because a larger cache held refused uploads in memory.
+    split = functools.lru_cache(maxsize=1)(_split)
     n_parsed = 0
     for row in to_table(rows, config):
         bad.total += 1
         try:
             if row.error:
                 raise row.error
-            # The first row decides: JSON lines may leave out columns that are empty in later rows.
+            # The first row decides, because JSON lines may omit empty columns in later rows.
             columns = columns or _find_columns(row, config, needed)
-            parsed = parse(row, columns)
+            parsed = parse(row, columns, split)
         except RowError as error:
-            # Rows that annotators set aside, such as skipped tasks, are not bad: they are left out in any case.
+            # Rows that annotators set aside, such as skipped tasks, are not bad, and always left out.
             if not config.skip_bad and not error.set_aside:
                 raise
             bad.add(error.brief)
@@ -143,7 +133,7 @@ def parse_rows(
 
 
 def _find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataConfig:
-    """Check that the columns exist, by the first row."""
+    """Check that the columns exist in the first row."""
     default = DataConfig()
     if config.text == default.text and "text" not in row.values and "document" in row.values:
         config = replace(config, text="document")
@@ -151,18 +141,18 @@ def _find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataCo
         column = getattr(config, name)
         was_set = column and name != "label" and column != getattr(default, name)
         if (name in needed or was_set) and column not in row.values:
-            names = [f"{other!s:.60}" for other in itertools.islice(row.values, MAX_COLUMNS)]
-            n_more = len(row.values) - len(names)
+            names = ", ".join(f"{other!s:.60}" for other in itertools.islice(row.values, MAX_COLUMNS))
+            more = " and more" if len(row.values) > MAX_COLUMNS else ""
             raise DataError(
-                f"{row.name} has no column {column!r} for the {name}. It has: {', '.join(names)}"
-                f"{f' and {n_more:,} more' if n_more else ''}. Name the right one with `{name}`."
+                f"{row.name} has no column {column!r} for the {name}. It has: {names}{more}. "
+                f"Name the right one with `{name}`."
             )
     return config
 
 
-def parse_document(row: Row, config: DataConfig, splitter: Splitter) -> Document:
-    """Make a document of a row."""
-    text, words, spans = splitter.split(_parse_text(row, config.text, config.limits), config.tokenised)
+def parse_document(row: Row, config: DataConfig, split: Split) -> Document:
+    """Make a document from a row."""
+    text, words, spans = split(_parse_text(row, config.text, config.limits), config.tokenised)
     if not words:
         raise RowError(row.place, "the text has no words.", FIX)
     cell = row.values.get(config.id)
@@ -170,13 +160,13 @@ def parse_document(row: Row, config: DataConfig, splitter: Splitter) -> Document
     return Document(text, words, spans, _parse_query(row, config), id, row.parts)
 
 
-def _parse_example(row: Row, config: DataConfig, places: dict[str, str], bad: BadRows, splitter: Splitter) -> Example:
-    """Make an example of a row.
+def _parse_example(row: Row, config: DataConfig, split: Split, places: dict[str, str], bad: BadRows) -> Example:
+    """Make an example from a row.
 
-    :param places: The place of each id so far; this row is added.
-    :param bad: Counts the spans that were widened.
+    :param places: The place of each id in previous rows; this row is added.
+    :param bad: Counts widened spans.
     """
-    document = parse_document(row, config, splitter)
+    document = parse_document(row, config, split)
     example = Example(document, _parse_label(row, config.label), *_parse_rationale(row, config, document, bad))
     if document.id in places:
         problem = f"the id {document.id!r} is already used in {places[document.id]}."
@@ -191,7 +181,7 @@ def _parse_text(row: Row, column: str, limits: ReadLimits) -> str:
         raise RowError(row.place, "the text has no words.", FIX)
     if not isinstance(cell, str):
         raise RowError(row.place, f"the text must be a string, got {cell!r:.60}.", FIX)
-    # Before it is split, because words take many times the memory of their text.
+    # Checked before it is split, because words take many times the memory of their text.
     if len(cell) > limits.row_bytes:
         raise limits.row_error(row.place)
     return _check_encodable(row, cell, "text")
@@ -206,8 +196,8 @@ def _parse_query(row: Row, config: DataConfig) -> Words:
 
 def _parse_label(row: Row, column: str) -> str:
     cell = row.values.get(column)
-    if isinstance(cell, NoLabel):
-        raise RowError(row.place, cell.problem, FIX, set_aside=True)
+    if isinstance(cell, RowError):  # its annotators set the row aside
+        raise cell
     if is_null(cell):
         raise RowError(row.place, "there is no label.", FIX)
     if not isinstance(cell, str | int | float | np.generic):
@@ -216,7 +206,7 @@ def _parse_label(row: Row, column: str) -> str:
 
 
 def _check_encodable(row: Row, text: str, what: str) -> str:
-    # A lone surrogate could be read, but not written to any file of results.
+    # A lone surrogate can be read from JSON, but not written to any file of results.
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -233,7 +223,7 @@ def _to_text(cell: object) -> str:
 def _parse_rationale(
     row: Row, config: DataConfig, document: Document, bad: BadRows
 ) -> tuple[Mask | None, Spans | None]:
-    """Read a human rationale, as a mask and as distinct spans of words; None if the row has none."""
+    """Parse a human rationale as a mask and as distinct spans of words; None if the row has none."""
     cell = row.values.get(config.rationale)
     if isinstance(cell, AnnotatorSpans):
         mask, n_widened = vote(cell, document, config.agreement, row.place)
@@ -245,14 +235,14 @@ def _parse_rationale(
     unit, size = ("words", len(document.words)) if config.tokenised else ("characters", len(document.text))
     for start, end in spans:
         check_span(start, end, size, unit, row.place)
-    # Spans are kept as people marked them: ERASER counts spans that touch one by one.
+    # Spans are kept as people marked them, because ERASER counts adjacent spans separately.
     word_spans = spans if config.tokenised else list(to_word_spans(spans, document))
     evidence = tuple(dict.fromkeys(word_spans if row.evidence is None else row.evidence))
     return Mask.from_spans(word_spans, len(document.words)), evidence
 
 
 def _parse_pairs(row: Row, cell: Any) -> list[tuple[int, int]] | None:
-    """Read a list of pairs, which a table stores as JSON."""
+    """Parse a list of pairs, which a table stores as JSON."""
     if is_null(cell):
         return None
     try:

@@ -30,14 +30,15 @@ Source = str | os.PathLike[str] | Iterable[Any]
 
 STANDARD_INPUT = "-"
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-# The most that the csv module takes on every system.
+# The most that the csv module accepts on every system.
 MAX_FIELD = 2**31 - 1
-# A table of 1,000,000 columns took hours before there was a limit.
+# Without a limit, a table of 1,000,000 columns took hours.
 MAX_COLUMNS = 10_000
 BLOCK_SIZE = 64 * 1024
 # Few rows at a time, because each may be as large as a row may be.
 PARQUET_BATCH = 8
 JSON_SPACE = re.compile(r"[ \t\n\r]*")
+JSON_FIX = 'Write objects such as {"text": "Good film.", "label": "positive"}, one a line or in one list.'
 GZIP_MAGIC = b"\x1f\x8b"
 # Small files may unpack to this much, whatever the limit: a few repeated lines compress very well.
 MIN_UNPACK_LIMIT = 16 * MEGABYTE
@@ -49,17 +50,17 @@ class Row:
 
     values: Mapping[str, Any]
     name: str
-    """The file or table it comes from."""
+    """The file or table that holds it."""
     where: str
-    """Its place in there, such as "line 7"."""
+    """Its place there, such as "line 7"."""
     number: int
-    """Counts the rows from 1."""
+    """Number of the row, from 1."""
     error: RowError | None = field(default=None, compare=False)
     """Why the row could not be read."""
     parts: TextParts = ()
-    """The published texts that its text was joined from."""
+    """The published texts that its text joins."""
     evidence: Spans | None = None
-    """Human rationales as spans of words, where the file keeps spans apart that touch or are empty."""
+    """Human rationales as spans of words, where the file has adjacent or empty spans."""
 
     @property
     def place(self) -> str:
@@ -68,14 +69,14 @@ class Row:
 
     @property
     def default_id(self) -> str:
-        """An id for a row that has none, such as "reviews-17"."""
+        """An id for a row without one, such as "reviews-17"."""
         return f"{self.name[: len(self.name) - len(_ending(self.name))]}-{self.number}"
 
 
 def read_rows(source: Source, name: str = "", limits: ReadLimits = LIMITS) -> Iterator[Row]:
     """Read the rows of a file or table, one at a time; "-" is standard input, as JSON lines.
 
-    :param name: What to call it in errors and ids, if not by the name of the file.
+    :param name: Its name in errors and ids; by default the name of the file.
     """
     name = name or _source_name(source)
     if isinstance(source, str) and source == STANDARD_INPUT:
@@ -88,12 +89,11 @@ def read_rows(source: Source, name: str = "", limits: ReadLimits = LIMITS) -> It
 
 
 def refuse_empty(rows: Iterable[Row], name: str) -> Iterator[Row]:
-    """Pass rows on, and raise an error if there are none."""
-    empty = True
+    """Yield all rows, and raise an error if there are none."""
+    row: Row | None = None
     for row in rows:
-        empty = False
         yield row
-    if empty:
+    if row is None:
         raise DataError(f"{name} holds no rows. Give one row for each document.")
 
 
@@ -121,17 +121,11 @@ def _table_records(source: Iterable[Any]) -> Iterator[Any]:
         return
     # By their attributes, so that neither pandas nor datasets is imported to read a list.
     features = getattr(source, "features", None) or {}
-    class_names = {column: kind.names for column, kind in features.items() if hasattr(kind, "int2str")}
+    classes = {column: dict(enumerate(kind.names)) for column, kind in features.items() if hasattr(kind, "int2str")}
     for record in source:
-        yield _name_classes(record, class_names) if class_names else record
-
-
-def _name_classes(record: Mapping[str, Any], class_names: Mapping[str, list[str]]) -> dict[str, Any]:
-    named = dict(record)
-    for column, names in class_names.items():
-        if named.get(column) is not None:
-            named[column] = names[named[column]] if named[column] >= 0 else None  # below 0: there is no label
-    return named
+        # A number below 0 stands for no label.
+        named = {column: names.get(record[column]) for column, names in classes.items()}
+        yield {**record, **named} if named else record
 
 
 def is_null(cell: object) -> bool:
@@ -160,7 +154,7 @@ def _read_file(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     if not path.exists():
         raise DataError(f"{path} does not exist. Check the spelling and the folder.")
     if not ending:
-        raise DataError(f"{path} is of an unknown type. Save it as one of: {', '.join(READERS)}.")
+        raise DataError(f"{path} has an unknown type. Save it as one of: {', '.join(READERS)}.")
     return READERS[ending](path, name, limits)
 
 
@@ -181,8 +175,8 @@ def _open_bytes(path: Path, name: str, limits: ReadLimits) -> Iterator[IO[bytes]
 
 
 def check_unpacked(path: Path, name: str, limits: ReadLimits) -> None:
-    """Unpack a gzip file once, without keeping it, and refuse it if it unpacks to far more than its size."""
-    # The file is read twice, so that no row of a bomb reaches the caller.
+    """Refuse a gzip file that unpacks to far more than its size."""
+    # The file is unpacked twice, so that no row of a bomb reaches the caller.
     n_unpacked = 0
     with path.open("rb") as compressed, gzip.open(compressed) as file:
         while block := file.read(BLOCK_SIZE):
@@ -192,7 +186,7 @@ def check_unpacked(path: Path, name: str, limits: ReadLimits) -> None:
 
 
 def read_lines(file: IO[bytes], name: str, limits: ReadLimits) -> Iterator[bytes]:
-    """Read lines, and refuse one that is too large without reading it to its end."""
+    """Read lines, and refuse one that is too large."""
     # With a size, readline returns before a huge line fills the memory.
     for number, line in enumerate(iter(partial(file.readline, limits.row_bytes + 1), b""), start=1):
         if len(line) > limits.row_bytes:
@@ -201,10 +195,10 @@ def read_lines(file: IO[bytes], name: str, limits: ReadLimits) -> Iterator[bytes
 
 
 def _decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decode UTF-8 line by line, so that an error can name its line."""
+    """Decode UTF-8 line by line, so that errors can name the line."""
     for number, line in enumerate(lines, start=1):
         try:
-            # Spreadsheets begin files with a byte order mark, which must not become part of the first column's name.
+            # Spreadsheets start files with a byte order mark, which must not become part of the first column's name.
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             byte = line[error.start]
@@ -229,14 +223,18 @@ def parse_json_lines(lines: Iterable[bytes], name: str) -> Iterator[Row]:
 
 def _parse_json(line: str, name: str, where: str, number: int) -> Row:
     try:
-        values = json.loads(line)
+        return _json_row(json.loads(line), name, where, number)
     except (ValueError, RecursionError) as error:  # RecursionError: thousands of nested brackets
-        problem = f"broken JSON ({error})."
-    else:
-        if isinstance(values, dict):
-            return Row(values, name, where, number)
-        problem = f"a JSON object is needed, got {line.strip()!r:.60}."
-    fix = 'Write one object a line, such as {"text": "Good film.", "label": "positive"}.'
+        return _bad_row(name, where, number, f"broken JSON ({error}).", JSON_FIX)
+
+
+def _json_row(record: Any, name: str, where: str, number: int) -> Row:
+    if isinstance(record, dict):
+        return Row(record, name, where, number)
+    return _bad_row(name, where, number, f"a JSON object is needed, got {record!r:.60}.", JSON_FIX)
+
+
+def _bad_row(name: str, where: str, number: int, problem: str, fix: str) -> Row:
     return Row({}, name, where, number, RowError(f"{name}, {where}", problem, fix))
 
 
@@ -247,7 +245,7 @@ def _read_json(path: Path, name: str, limits: ReadLimits = LIMITS) -> Iterator[R
     if text.lstrip().startswith("["):
         try:
             for number, record in enumerate(_parse_list(text), start=1):
-                yield _json_row(record, name, number)
+                yield _json_row(record, name, f"row {number}", number)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{name}: broken JSON ({error}). Download or export the file again.") from error
         return
@@ -256,20 +254,12 @@ def _read_json(path: Path, name: str, limits: ReadLimits = LIMITS) -> Iterator[R
     except (ValueError, RecursionError):
         yield from parse_json_lines(io.BytesIO(text.encode()), name)
     else:
-        yield _json_row(record, name, 1)
-
-
-def _json_row(record: Any, name: str, number: int) -> Row:
-    where = f"row {number}"
-    if isinstance(record, dict):
-        return Row(record, name, where, number)
-    problem = f"a JSON object is needed, got {record!r:.60}."
-    return Row({}, name, where, number, RowError(f"{name}, {where}", problem, "Write a list of objects."))
+        yield _json_row(record, name, "row 1", 1)
 
 
 def _parse_list(text: str) -> Iterator[Any]:
     """Decode the elements of a JSON list one at a time."""
-    # All at once, small objects take 30 times the memory of the text.
+    # Decoded all at once, small objects take 30 times the memory of the text.
     decode = json.JSONDecoder().raw_decode
     at = _skip_space(text, _skip_space(text, 0) + 1)
     if text[at : at + 1] != "]":
@@ -293,7 +283,7 @@ def _skip_space(text: str, start: int) -> int:
 
 def _read_delimited(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     """Read a table with commas or tabs between its columns; the first line names the columns."""
-    # The csv module has one limit for the whole process; reviews can be longer than its default.
+    # The csv module has one limit for the whole process; reviews can exceed its default of 131,072 characters.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_FIELD))
     delimiter = "\t" if _ending(path.name).startswith(".tsv") else ","
     with _open_bytes(path, name, limits) as file:
@@ -302,20 +292,25 @@ def _read_delimited(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
         columns = [column.strip() for column in header]
         _check_header(columns, name, delimiter)
         for number, (line_number, cells) in enumerate(records, start=1):
-            yield _delimited_row(columns, cells, name, line_number, number)
+            where = f"line {line_number}"
+            if len(cells) == len(columns):
+                yield Row(dict(zip(columns, cells, strict=True)), name, where, number)
+            else:
+                problem = f"the header has {len(columns)} cells, but this row has {len(cells)}."
+                yield _bad_row(name, where, number, problem, "Put a cell that holds the separator in quotes.")
 
 
 def _parse_delimited(
     lines: Iterable[str], name: str, delimiter: str, limits: ReadLimits = LIMITS
 ) -> Iterator[tuple[int, list[str]]]:
-    """Parse the cells of each row, with the line that the row begins in; blank lines are skipped."""
+    """Parse the cells of each row, with the line where the row starts; blank lines are skipped."""
     first, size = 1, 0
 
     def check_size() -> Iterator[str]:
         nonlocal size
         for line in lines:
             size += len(line)
-            # A quoted cell may span many lines, none of which is too large by itself.
+            # A quoted cell may span many lines, none of which is too large alone.
             if size > limits.row_bytes:
                 raise limits.row_error(f"{name}, line {first}")
             yield line
@@ -336,10 +331,10 @@ def _parse_delimited(
 def _check_header(columns: list[str], name: str, delimiter: str) -> None:
     if len(columns) > MAX_COLUMNS:
         raise DataError(
-            f"{name}, line 1: there are {len(columns):,} columns; at most {MAX_COLUMNS:,} are read. "
+            f"{name}, line 1: there are {len(columns):,} columns, but at most {MAX_COLUMNS:,} can be read. "
             "Save only the columns that are used: text, label, query, id, rationale."
         )
-    # A wrong delimiter would give one column with a strange name, and an error about another column.
+    # Read with the wrong delimiter, a table has one column, and the error would be about a missing column.
     other = next((mark for mark in DELIMITERS if len(columns) == 1 and mark in columns[0]), None)
     if other is not None:
         raise DataError(
@@ -349,16 +344,6 @@ def _check_header(columns: list[str], name: str, delimiter: str) -> None:
     repeated = next((column for column, count in Counter(columns).items() if count > 1), None)
     if repeated is not None:
         raise DataError(f"{name}, line 1: two columns have the name {repeated!r:.60}. Give each its own name.")
-
-
-def _delimited_row(columns: list[str], cells: list[str], name: str, line_number: int, number: int) -> Row:
-    where = f"line {line_number}"
-    if len(cells) == len(columns):
-        return Row(dict(zip(columns, cells, strict=True)), name, where, number)
-    count = "is 1 cell" if len(cells) == 1 else f"are {len(cells)} cells"
-    problem = f"there {count} for {len(columns)} column{'s' if len(columns) > 1 else ''}."
-    fix = "Put a cell that holds the separator in quotes."
-    return Row({}, name, where, number, RowError(f"{name}, {where}", problem, fix))
 
 
 def _read_parquet(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
@@ -373,11 +358,11 @@ def _read_parquet(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
 
 
 def _check_batches(batches: Iterable[Any], size: int, name: str, limits: ReadLimits) -> Iterator[list[dict[str, Any]]]:
-    """Refuse a row that is too large, or a file that unpacks to too much, before its rows become Python objects.
+    """Refuse a row that is too large, or a file that unpacks to far more than its size.
 
     :param size: Size of the file, in bytes.
     """
-    # A batch of Arrow is compact; as Python objects, its rows would take several times the memory.
+    # Checked before rows become Python objects, which take several times the memory of an Arrow batch.
     n_rows = n_unpacked = 0
     for batch in batches:
         if batch.nbytes > limits.row_bytes:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,8 +49,8 @@ class Splits:
     def __post_init__(self) -> None:
         for name in ("train", "dev", "test"):
             if not getattr(self, name):
-                raise DataError(f"There are no examples for {name}. Give some, or let them be split off the data.")
-        # From train only: a class that was never trained cannot be predicted.
+                raise DataError(f"There are no examples for {name}. Give some, or leave {name} out to split it off.")
+        # From train only, because a class without training examples cannot be predicted.
         object.__setattr__(self, "labels", tuple(sorted({example.label for example in self.train})))
         if len(self.labels) < 2:
             raise DataError(
@@ -77,14 +77,13 @@ class Splits:
         queried = next((document for document in documents if document.query), None)
         if without and queried:
             raise DataError(
-                f"Document {queried.id!r} has a query and document {without.id!r} has none. "
+                f"Document {queried.id!r} has a query, but document {without.id!r} has none. "
                 "Give every row a query, or leave the column out with query=''."
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The rows of a split, and how to read them."""
+class _Part(NamedTuple):
+    """The rows of a split, and how to parse them."""
 
     tables: Sequence[Iterator[Row]]
     config: DataConfig
@@ -95,7 +94,7 @@ def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = 
 
     :param data: A file, several files, a folder with a file for each split, an ERASER folder or tar,
         a ``datasets.DatasetDict`` or other mapping of tables, a frame, a list, or splits.
-    :param seed: Draws the rows that are split off.
+    :param seed: Seed of the random choice of rows that are split off.
     :param bad: Collects the rows that are left out if ``skip_bad`` is set.
     """
     if isinstance(data, Splits):
@@ -109,7 +108,7 @@ def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = 
 
 
 def read_parts(data: Any, config: DataConfig, bad: BadRows | None = None) -> dict[str, Examples]:
-    """Read the splits that the data itself has; train is always among them."""
+    """Read the splits that the data has; it always has train."""
     parts = _find_parts(data, config)
     for split, path in (("dev", config.dev), ("test", config.test)):
         if path:
@@ -121,24 +120,11 @@ def _find_parts(data: Any, config: DataConfig) -> dict[str, _Part]:
     if isinstance(data, str | os.PathLike):
         return _parts_of_path(Path(data), config)
     if isinstance(data, Mapping):
-        return _parts_of_tables(data, config)
+        tables = [(split, name, data[name]) for split, name in FILE_NAMES if name in data]
+        return _assign_parts(tables, f"The data with the keys {', '.join(map(str, data))}", config)
     if isinstance(data, Sequence) and data and all(isinstance(item, str | os.PathLike) for item in data):
         return {"train": _Part(_read_files([Path(item) for item in data], config.limits), config)}
     return {"train": _Part([read_rows(data)], config)}
-
-
-def _parts_of_tables(tables: Mapping[str, Any], config: DataConfig) -> dict[str, _Part]:
-    parts: dict[str, _Part] = {}
-    for split, name in FILE_NAMES:
-        if name in tables and split in parts:
-            raise DataError(f"Two tables are for {split}, among: {', '.join(tables)}. Keep one of them.")
-        if name in tables:
-            table = tables[name]
-            table_name = "" if isinstance(table, str | os.PathLike) else split
-            parts[split] = _Part([read_rows(table, table_name, config.limits)], config)
-    if "train" not in parts:
-        raise DataError(f"No table is named train, among: {', '.join(map(str, tables))}. Name the training data so.")
-    return parts
 
 
 def _parts_of_path(path: Path, config: DataConfig) -> dict[str, _Part]:
@@ -146,48 +132,47 @@ def _parts_of_path(path: Path, config: DataConfig) -> dict[str, _Part]:
         check_format(path.name, "eraser", config)
         corpus = open_eraser(path, config.limits)
         # Columns of tables do not apply to ERASER, whose fields have fixed names; limits do.
-        own = DataConfig(
-            tokenised=True,
-            skip_bad=config.skip_bad,
-            max_row_mb=config.max_row_mb,
-            max_unpacked=config.max_unpacked,
-        )
+        limits = {name: getattr(config, name) for name in ("skip_bad", "max_row_mb", "max_unpacked")}
+        own = DataConfig(tokenised=True, **limits)
         return {split: _Part([corpus.read_rows(split)], own) for split in corpus.annotations}
     if not path.is_dir():
         return {"train": _Part([read_rows(path, limits=config.limits)], config)}
-    files = _find_split_files(path)
-    if "train" not in files:
+    paths = [(split, path / f"{stem}{ending}") for split, stem in FILE_NAMES for ending in READERS]
+    return _assign_parts([(split, file.name, file) for split, file in paths if file.is_file()], str(path), config)
+
+
+def _assign_parts(tables: Sequence[tuple[str, str, Any]], place: str, config: DataConfig) -> dict[str, _Part]:
+    """Assign tables to splits.
+
+    :param tables: The split, the name and the source of each table.
+    :param place: What holds the tables, for error messages.
+    """
+    parts: dict[str, _Part] = {}
+    for split, _, source in tables:
+        if split in parts:
+            names = " and ".join(name for other, name, _ in tables if other == split)
+            raise DataError(f"{place} holds {names} for {split}. Keep one of them.")
+        name = "" if isinstance(source, str | os.PathLike) else split
+        parts[split] = _Part([read_rows(source, name, config.limits)], config)
+    if "train" not in parts:
         raise DataError(
-            f"{path} holds no training data: looked for train with one of the endings {', '.join(READERS)}. "
-            "Name a file, or a folder with such a file."
+            f"{place} holds no training data. Name it train: as a table, or as a file with one of the endings "
+            f"{', '.join(READERS)}."
         )
-    return {split: _Part([read_rows(file, limits=config.limits)], config) for split, file in files.items()}
-
-
-def _find_split_files(folder: Path) -> dict[str, Path]:
-    files: dict[str, Path] = {}
-    for split, stem in FILE_NAMES:
-        for path in (folder / f"{stem}{ending}" for ending in READERS):
-            if path.is_file() and split in files:
-                raise DataError(
-                    f"{folder} holds two files for {split}: {files[split].name} and {path.name}. Keep one of them."
-                )
-            if path.is_file():
-                files[split] = path
-    return files
+    return parts
 
 
 def _read_files(paths: Sequence[Path], limits: ReadLimits) -> list[Iterator[Row]]:
-    """Read several files as one; files of the same name keep their folders in ids and errors."""
+    """Read several files as one; ids and errors name the folders of files with the same name."""
     repeated = next((path for path, count in Counter(paths).items() if count > 1), None)
     if repeated:
-        raise DataError(f"{repeated} is given twice. Give each file once.")
+        raise DataError(f"{repeated} is listed twice. List each file once.")
     names = Counter(path.name for path in paths)
     return [read_rows(path, path.name if names[path.name] == 1 else path.as_posix(), limits) for path in paths]
 
 
 def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -> tuple[Examples, Examples, Examples]:
-    """Divide examples into train, dev and test, in their old order, with the same mix of classes in each.
+    """Divide examples into train, dev and test with the same mix of classes, and keep their order.
 
     Every class keeps an example in train.
     """
@@ -198,15 +183,14 @@ def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -
     if len(examples) < n_dev + n_test + len(sizes):
         raise DataError(
             f"{len(examples)} examples of {len(sizes)} classes are too few to split off {n_dev} for dev and {n_test} "
-            "for test and keep each class in train. Give more, or give files for them with `dev` and `test`."
+            "for test and keep each class in train. Give more examples, or give files with `dev` and `test`."
         )
     from_test = apportion(n_test, sizes, {label: size - 1 for label, size in sizes.items()})
     from_dev = apportion(n_dev, sizes, {label: size - 1 - from_test[label] for label, size in sizes.items()})
     split = np.zeros(len(examples), dtype=np.int8)
     for label, members in rows.items():
-        # Seeded by class, so that the rows of one class do not depend on which other classes there are.
-        # Test is taken from the front and dev from the back of each class's shuffled rows, so that neither depends on
-        # whether the other is split off.
+        # Seeded by class, so that the rows of a class do not depend on the other classes. Test comes from the front
+        # and dev from the back of the shuffled rows, so that neither depends on whether the other is split off.
         shuffled = np.random.default_rng([seed, zlib.crc32(label.encode())]).permutation(members)
         split[shuffled[: from_test[label]]] = 2
         split[shuffled[len(members) - from_dev[label] :]] = 1
@@ -215,9 +199,9 @@ def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -
 
 
 def apportion(total: int, sizes: Mapping[str, int], room: Mapping[str, int]) -> dict[str, int]:
-    """Apportion places to classes by their sizes, by the largest remainder.
+    """Apportion seats to classes in proportion to their sizes by the largest-remainder method.
 
-    :param room: The most places that each class can take.
+    :param room: The most seats that each class can take.
     """
     total_size = sum(sizes.values())
     seats = {label: min(room[label], total * size // total_size) for label, size in sizes.items()}

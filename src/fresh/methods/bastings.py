@@ -11,7 +11,7 @@ from fresh.methods.joint import GateObjective, GateOutputs, JointModel, RunningS
 from fresh.methods.registry import MethodResult
 from fresh.nn.batch import NO_WORD, Batch
 from fresh.nn.hardkuma import HardKuma
-from fresh.nn.intercept import call_intercepted, on_tensor
+from fresh.nn.intercept import call_intercepted
 from fresh.training.loop import RunContext
 
 MIN_MULTIPLIER, MAX_MULTIPLIER = 1e-12, 5.0
@@ -35,9 +35,9 @@ def gate_loss(model: JointModel, gated: GateOutputs, config: BastingsConfig) -> 
     kept = numbers > 0
     batch = gated.reduce(kept)
     factors = model.reader.windows.fold_rows(token_factors(numbers, kept, batch)).unsqueeze(-1)
-    scale = on_tensor(lambda output: output * factors.to(output.dtype))
     errors = call_intercepted(
-        lambda: cross_entropies(model.reader, batch, gated.labels), {model.reader.encoder.embeddings: scale}
+        lambda: cross_entropies(model.reader, batch, gated.labels),
+        {model.reader.encoder.embeddings: lambda output: output * factors.to(output.dtype)},
     )
     probability = (1 - gate.zero()) * gated.is_word  # (texts, words)
     excess = probability.sum(1) / gated.n_words.clamp(min=1) - config.one_ratio

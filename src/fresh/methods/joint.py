@@ -16,7 +16,7 @@ from fresh.methods.config import GateConfig
 from fresh.methods.rationales import check_rationales, tagger_targets
 from fresh.methods.registry import MethodResult, make_rationalizer
 from fresh.metrics.classification import macro_f1
-from fresh.nn.batch import NO_WORD, Batch, Collator, IntArray
+from fresh.nn.batch import NO_WORD, Batch, IntArray
 from fresh.nn.classifier import Classifier
 from fresh.nn.heads import word_mask
 from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
@@ -227,8 +227,7 @@ def make_losses(
         def reduce(kept: Tensor) -> Batch:
             if encode_kept is None:
                 return drop_tokens(inputs.tokens.batch(batch.numbers, batch.width, False), kept, reader.tokenizer)
-            table = encode_kept(batch.numbers.cpu().numpy(), kept.cpu().numpy())
-            return Collator(table, device, reader.padding)(np.arange(len(table)))
+            return reader.collate(encode_kept(batch.numbers.cpu().numpy(), kept.cpu().numpy()))
 
         gated = GateOutputs(outputs, n_words, labels[batch.numbers], batch.counted, reduce)
         # The reader computes here, in the number format of the gate.
@@ -263,7 +262,7 @@ def drop_tokens(batch: Batch, kept: Tensor, words: WordTokenizer) -> Batch:
             (renumbered, NO_WORD),
         )
     )
-    return Batch(positions + words.first_position, mask.long(), False, word_of, ids, types)
+    return Batch(ids, types, positions + words.first_position, word_of, mask.long(), dense=False)
 
 
 def _make_human_losses(

@@ -1,7 +1,11 @@
-"""Figures with their bootstrap intervals: documents, or whole texts, are resampled with replacement."""
+"""Percentile bootstrap intervals (Efron and Tibshirani, 1993) over documents, or over whole texts.
+
+Several documents may share a text: MultiRC asks 4,848 questions about 83 texts. Their predictions depend on each other,
+and intervals that resample them one by one are too narrow; `texts` resamples all documents of a text together.
+"""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,20 +20,18 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Bounds = tuple[float, float]
 """The two ends of an interval."""
-
 Texts = ArrayLike | None
-"""Number of the text of each instance, where several share one; then whole texts are drawn."""
+"""The number of each instance's text, where several share one."""
 
 N_RESAMPLES = 2_000
 LEVEL = 0.95
-"""Share of the resamples inside an interval."""
+# Counts drawn at a time: 32 MB.
 BLOCK_SIZE = 4_000_000
-"""Numbers drawn at a time, which bounds the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure and, if it is known, the interval around it."""
+    """A figure and, if known, the interval around it."""
 
     value: float
     low: float | None = None
@@ -46,7 +48,7 @@ class Estimate:
 
     @classmethod
     def of(cls, value: float, bounds: Bounds | None) -> "Estimate":
-        """Join a figure with the ends of its interval, if they are known."""
+        """Join a figure with the ends of its interval, if known."""
         return Estimate(value, *(bounds or ()))
 
     def __str__(self) -> str:
@@ -71,7 +73,7 @@ class Interval(Estimate):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure with its name."""
+    """A named figure."""
 
     name: str
     figure: Interval
@@ -79,7 +81,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class LengthScore:
-    """The macro-F1 of a predictor with rationales of one length."""
+    """The macro-F1 of a predictor that reads rationales of one length."""
 
     ratio: float
     macro_f1: Interval
@@ -93,8 +95,8 @@ def short(value: float) -> str:
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
 
 
-# Why not scipy.stats.bootstrap: it cannot draw whole texts. And drawing the counts of a confusion matrix at once is the
-# same as drawing documents, and far faster.
+# Not scipy.stats.bootstrap: it cannot resample whole texts, and it draws every instance, where one draw from a
+# multinomial distribution gives all the counts that accuracy and F1 need.
 
 
 def bootstrap_interval(
@@ -106,21 +108,15 @@ def bootstrap_interval(
 ) -> Interval:
     """Compute the percentile interval of any figure.
 
-    :param statistic: The figure over the instances with these numbers, which may be repeated.
+    :param statistic: Computes the figure from the indices of a resample, which may repeat.
     """
-    check_sizes(n_instances, n_resamples)
     draws = [statistic(rows) for rows in draw_rows(n_instances, n_resamples, seed, texts)]
     return percentile_interval(statistic(np.arange(n_instances)), np.array(draws, dtype=np.float64))
 
 
 def mean_interval(values: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None) -> Interval:
-    """Compute the interval of the mean of one value for each instance."""
+    """Compute the interval of a mean over instances."""
     row = np.asarray(values, dtype=np.float64)
-    if row.ndim != 1:
-        raise ValueError(f"Give one value for each instance, got an array of shape {row.shape}.")
-    check_sizes(len(row), n_resamples)
-    if not np.isfinite(row).all():
-        raise ValueError(f"Value {np.flatnonzero(~np.isfinite(row))[0]} is not a finite number. Leave it out.")
     if check_texts(texts, len(row)) is not None:
         return ratio_interval(row, np.ones(len(row)), n_resamples, seed, texts)
     distinct, counts = np.unique(row, return_counts=True)
@@ -136,14 +132,12 @@ def ratio_interval(
 ) -> Interval:
     """Compute the interval of one sum over another, such as kept words over all words; 0 if the second sum is 0.
 
-    :param parts: One value for each instance.
-    :param wholes: One value for each instance.
+    :param parts: Shape: (instances,).
+    :param wholes: Shape: (instances,).
     """
     above, below = (np.asarray(column, dtype=np.float64) for column in (parts, wholes))
-    if above.ndim != 1 or above.shape != below.shape:
-        raise ValueError(
-            f"Give one part and one whole for each instance, got arrays of shapes {above.shape} and {below.shape}."
-        )
+    if above.shape != below.shape:
+        raise ValueError(f"Parts and wholes must have one shape, got {above.shape} and {below.shape}.")
     numbers = check_texts(texts, len(above))
     if numbers is not None:
         above, below = sum_by_text(above, numbers), sum_by_text(below, numbers)
@@ -158,7 +152,7 @@ def ratio_interval(
 def accuracy_interval(
     gold: ArrayLike, predicted: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
 ) -> Interval:
-    """Compute the interval of the accuracy, from numbered labels."""
+    """Compute the interval of the accuracy from numbered labels."""
     labels, answers = check_labels(gold, predicted)
     return mean_interval(labels == answers, n_resamples, seed, texts)
 
@@ -171,9 +165,9 @@ def macro_f1_interval(
     seed: int = 0,
     texts: Texts = None,
 ) -> Interval:
-    """Compute the interval of the macro-F1, from numbered labels.
+    """Compute the interval of the macro-F1 from numbered labels.
 
-    :param n_classes: The classes below this number are averaged; others count only against them.
+    :param n_classes: Averages the classes below this number; other labels count as errors only.
     """
     whole, draws = _draw_class_counts(gold, predicted, n_classes, n_resamples, seed, texts)
     return percentile_interval(float(whole.macro_f1[0]), np.concatenate([block.macro_f1 for block in draws]))
@@ -195,9 +189,9 @@ def class_intervals(
     seed: int = 0,
     texts: Texts = None,
 ) -> list[ClassIntervals]:
-    """Compute the intervals of precision, recall and F1 of each class, from numbered labels.
+    """Compute the intervals of precision, recall and F1 of each class from numbered labels.
 
-    :param n_classes: Only classes below this number are scored.
+    :param n_classes: Scores the classes below this number; other labels count as errors only.
     """
     whole, draws = _draw_class_counts(gold, predicted, n_classes, n_resamples, seed, texts)
     columns = [
@@ -210,16 +204,15 @@ def class_intervals(
 def _draw_class_counts(
     gold: ArrayLike, predicted: ArrayLike, n_classes: int, n_resamples: int, seed: int, texts: Texts
 ) -> tuple["ClassCounts", list["ClassCounts"]]:
-    """Count correct, gold and predicted instances of each class, in the whole sample and in all resamples."""
-    check_sizes(len(np.atleast_1d(gold)), n_resamples)
-    check_classes(n_classes)
+    """Count correct, gold and predicted instances of each class in the whole sample and in all resamples."""
     kinds = Kinds.of(*check_labels(gold, predicted), texts=texts)
     counts = kinds.count_classes(n_classes)
-    return counts.total(kinds.counts[None]), [counts.total(block) for block in kinds.draw(n_resamples, seed)]
+    draws = [counts.total(block) for block in resample_counts(kinds.counts, n_resamples, seed)]
+    return counts.total(kinds.counts[None]), draws
 
 
 def percentile_interval(value: float, draws: Floats) -> Interval:
-    """Take the middle 95 % of some resamples."""
+    """Take the middle 95 % of the resamples of a figure."""
     [interval] = percentile_intervals(np.array([value]), draws[:, None])
     return interval
 
@@ -227,18 +220,17 @@ def percentile_interval(value: float, draws: Floats) -> Interval:
 def percentile_intervals(values: Floats, draws: Floats) -> list[Interval]:
     """Take the middle 95 % of the resamples of several figures.
 
-    :param draws: Each figure in each resample; NaN, which is left out, where it is undefined. Shape: (resamples,
-        figures).
+    :param draws: NaN where a resample leaves a figure undefined. Shape: (resamples, figures).
     """
-    # nanpercentile is far slower, and most draws have no NaN.
     tail = 100 * (1 - LEVEL) / 2
+    # nanpercentile is far slower, and most draws have no NaN.
     percentile = np.nanpercentile if np.isnan(draws).any() else np.percentile
     lows, highs = percentile(draws, (tail, 100 - tail), axis=0).tolist()
     return [Interval(*ends) for ends in zip(values.tolist(), lows, highs, strict=True)]
 
 
 def number_labels(names: Sequence[str], labels: Sequence[str]) -> Ints:
-    """Convert labels to their number among the classes; unknown labels get the number after the last."""
+    """Convert labels to their indices among the classes; unknown labels get the index after the last."""
     places = {label: place for place, label in enumerate(labels)}
     return np.array([places.get(name, len(labels)) for name in names], dtype=np.int64)
 
@@ -246,7 +238,7 @@ def number_labels(names: Sequence[str], labels: Sequence[str]) -> Ints:
 def number_texts(texts: Iterable[Words]) -> Ints | None:
     """Assign numbers to texts, equal ones the same, independently of the order of the documents.
 
-    :return: One number a document; None if no text is repeated, so that documents can be drawn one by one.
+    :return: One number for each document; None if no text repeats.
     """
     all_texts = list(texts)
     places = {text: place for place, text in enumerate(sorted(set(all_texts)))}
@@ -254,44 +246,27 @@ def number_texts(texts: Iterable[Words]) -> Ints | None:
 
 
 def describe_shared_texts(n_documents: int, n_texts: int) -> str:
-    """Say how many texts documents share."""
+    """Describe how many texts the documents share."""
     return f"{n_documents:,} documents share {n_texts:,} text{'' if n_texts == 1 else 's'}"
 
 
 def draw_rows(n_instances: int, n_resamples: int, seed: int, texts: Texts = None) -> Iterator[Ints]:
-    """Draw as many texts as there are, with replacement, and list their instances, for each resample.
+    """Resample texts with replacement, and yield the indices of their instances for each resample.
 
-    :param texts: Number of the text of each instance; each instance is a text of its own by default.
+    :param texts: By default, each instance is its own text.
     """
     numbers = check_texts(texts, n_instances)
-    groups = _Groups.of(np.arange(n_instances) if numbers is None else numbers)
+    numbers = np.arange(n_instances) if numbers is None else numbers
+    by_text = np.argsort(numbers, kind="stable")
+    _, sizes = np.unique(numbers, return_counts=True)
+    starts = np.cumsum(sizes) - sizes
     generator = np.random.default_rng(seed)
     for _ in range(n_resamples):
-        yield groups.take(generator.integers(len(groups.sizes), size=len(groups.sizes)))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Groups:
-    """The instances of each text."""
-
-    rows: Ints
-    """All instances, text by text. Shape: (instances,)."""
-    sizes: Ints
-    """Number of instances of each text. Shape: (texts,)."""
-
-    @classmethod
-    def of(cls, texts: Ints) -> "_Groups":
-        return cls(np.argsort(texts, kind="stable"), np.unique(texts, return_counts=True)[1])
-
-    def take(self, texts: Ints) -> Ints:
-        """List the instances of some texts, one text after the other."""
-        if len(self.sizes) == len(self.rows):
-            return self.rows[texts]
-        sizes = self.sizes[texts]
-        starts = np.cumsum(self.sizes)[texts] - sizes
-        # Each text's range of rows, without a loop over texts.
-        shifts = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-        return self.rows[shifts + np.arange(len(shifts))]
+        drawn = generator.integers(len(sizes), size=len(sizes))
+        # Expand each drawn text to its range of instances without a loop over texts.
+        n_drawn = sizes[drawn]
+        shifts = np.repeat(starts[drawn] - np.cumsum(n_drawn) + n_drawn, n_drawn)
+        yield by_text[shifts + np.arange(len(shifts))]
 
 
 def sum_by_text(values: Floats, texts: Ints) -> Floats:
@@ -302,7 +277,7 @@ def sum_by_text(values: Floats, texts: Ints) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kinds:
-    """Groups of texts whose instances have the same labels and predictions, so that only their number matters."""
+    """Groups of texts whose instances have the same labels and predictions: only their number matters."""
 
     cells: Ints
     """Gold label and predictions of each instance of one text of each kind. Shape: (instances, columns)."""
@@ -314,69 +289,47 @@ class Kinds:
     @classmethod
     def of(cls, *columns: Ints, texts: Texts = None) -> "Kinds":
         """Group texts, independently of the order of the instances and of the numbers of the texts."""
-        rows = np.stack(columns, axis=1)
+        numbers = check_texts(texts, len(columns[0]))
+        numbers = np.arange(len(columns[0])) if numbers is None else numbers
+        by_text: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+        for number, *cell in zip(*(column.tolist() for column in (numbers, *columns)), strict=True):
+            by_text[number].append(tuple(cell))
         # Sorted, so that equal samples give equal intervals whatever their order.
-        cells, places, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
-        numbers = check_texts(texts, len(rows))
-        if numbers is None:
-            return cls(cells, np.arange(len(cells)), counts.astype(np.int64))
-        order = np.lexsort((places.reshape(-1), numbers))
-        ends = np.flatnonzero(np.diff(numbers[order])) + 1
-        n_texts = Counter(tuple(part.tolist()) for part in np.split(places.reshape(-1)[order], ends))
-        kinds = sorted(n_texts)
-        members = np.array([cell for kind in kinds for cell in kind], dtype=np.int64)
-        kind = np.repeat(np.arange(len(kinds)), [len(kind) for kind in kinds])
-        return cls(cells[members], kind, np.array([n_texts[kind] for kind in kinds], dtype=np.int64))
-
-    def draw(self, n_resamples: int, seed: int) -> Iterator[Ints]:
-        """Draw as many texts as there are, with replacement, and count those of each kind.
-
-        :return: Blocks of resamples. Shape: (resamples, kinds).
-        """
-        return resample_counts(self.counts, n_resamples, seed)
+        n_texts = sorted(Counter(tuple(sorted(cells)) for cells in by_text.values()).items())
+        kind = np.repeat(np.arange(len(n_texts)), [len(cells) for cells, _ in n_texts])
+        return cls(np.array([cell for cells, _ in n_texts for cell in cells]), kind, np.array([n for _, n in n_texts]))
 
     def count_classes(self, n_classes: int, answer: int = 1) -> "ClassCounts":
         """Count correct, gold and predicted instances of each class in one text of each kind.
 
-        :param n_classes: Labels from this number on belong to no class.
         :param answer: The column of the predictions.
         """
-        gold, predicted = self.cells[:, 0], self.cells[:, answer]
-        size = len(self.counts) * n_classes
-
-        def count(label: Ints, flags: Flags) -> Floats:
-            places = self.kind[flags] * n_classes + label[flags]
-            return np.bincount(places, minlength=size).astype(np.float64).reshape(-1, n_classes)
-
-        # A label outside of the classes counts as an error, but not as a class.
-        known = gold < n_classes
-        return ClassCounts(
-            count(gold, known & (gold == predicted)), count(gold, known), count(predicted, predicted < n_classes)
-        )
+        # A label outside the classes equals none of them: an error of the other label's class only.
+        gold, predicted = (self.cells[:, column, None] == np.arange(n_classes) for column in (0, answer))
+        starts = np.flatnonzero(np.diff(self.kind, prepend=-1))
+        flags = (gold & predicted, gold, predicted)  # (instances, classes) each
+        return ClassCounts(*(np.add.reduceat(each.astype(np.float64), starts) for each in flags))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassCounts:
-    """The counts that give the scores of each class. All shapes: (resamples, classes).
-
-    As in scikit-learn, for all resamples at once.
-    """
+    """The counts behind the scores of each class, for all resamples at once. Shapes: (resamples, classes)."""
 
     correct: Floats
     gold: Floats
     predicted: Floats
 
     def total(self, draws: Ints | Floats) -> "ClassCounts":
-        """Add up the counts over kinds of texts.
+        """Sum the counts over kinds of texts.
 
-        :param draws: How often each kind was drawn. Shape: (resamples, kinds).
+        :param draws: Number of texts of each kind. Shape: (resamples, kinds).
         """
         weights = draws.astype(np.float64)
         return ClassCounts(weights @ self.correct, weights @ self.gold, weights @ self.predicted)
 
     @property
     def precision(self) -> Floats:
-        """Share of the predictions of a class that are right; 0 if there are none."""
+        """Share of the predictions of a class that are correct; 0 if there are none."""
         return np.asarray(self.correct / np.maximum(self.predicted, 1))
 
     @property
@@ -386,7 +339,7 @@ class ClassCounts:
 
     @property
     def f1(self) -> Floats:
-        """Harmonic mean of the two; 0 if nothing was predicted right."""
+        """Harmonic mean of precision and recall; 0 if no prediction is correct."""
         return np.asarray(2 * self.correct / np.maximum(self.gold + self.predicted, 1))
 
     @property
@@ -396,11 +349,11 @@ class ClassCounts:
 
 
 def resample_counts(counts: Ints, n_resamples: int, seed: int) -> Iterator[Ints]:
-    """Draw as many texts as there are, with replacement, and count those of each kind.
+    """Resample texts with replacement, and count those of each kind.
 
     :return: Blocks of resamples. Shape: (resamples, kinds).
     """
-    # The counts of a resample follow a multinomial distribution, so texts need not be drawn one by one.
+    # The counts of a resample follow a multinomial distribution: there is no need to draw texts one by one.
     generator = np.random.default_rng(seed)
     n_texts = int(counts.sum())
     step = max(1, BLOCK_SIZE // len(counts))
@@ -408,45 +361,31 @@ def resample_counts(counts: Ints, n_resamples: int, seed: int) -> Iterator[Ints]
         yield generator.multinomial(n_texts, counts / n_texts, size=min(step, n_resamples - start))
 
 
-def check_sizes(n_instances: int, n_resamples: int) -> None:
-    """Refuse to draw from nothing, or to draw nothing."""
-    if n_instances < 1:
-        raise ValueError("There are no instances to draw from. Give at least one.")
-    if n_resamples < 1:
-        raise ValueError(f"n_resamples must be at least 1, got {n_resamples}.")
-
-
-def check_classes(n_classes: int) -> None:
-    """Refuse a mean over no classes."""
-    if n_classes < 1:
-        raise ValueError(f"n_classes must be at least 1, got {n_classes}.")
-
-
 def check_labels(*columns: ArrayLike) -> list[Ints]:
-    """Refuse labels that are not numbers from 0, or columns of different lengths."""
+    """Refuse labels that are not indices of classes, or columns of different lengths."""
     arrays = [np.asarray(column) for column in columns]
     for array in arrays:
         if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.min() < 0)):
             raise ValueError(
                 "Labels must be one row of whole numbers from 0. Make them with number_labels(labels, classes)."
             )
-    sizes = [len(array) for array in arrays]
-    if len(set(sizes)) > 1:
-        other = next(size for size in sizes if size != sizes[0])
-        raise ValueError(f"There are {sizes[0]} gold labels but {other} answers. Give one each.")
+        if len(array) != len(arrays[0]):
+            raise ValueError(f"There are {len(arrays[0])} gold labels but {len(array)} predictions. Give one each.")
     return [array.astype(np.int64) for array in arrays]
 
 
 def check_texts(texts: Texts, n_instances: int) -> Ints | None:
-    """Refuse texts that are not numbered, or not one for each instance.
+    """Refuse to resample nothing, or numbers of texts that do not fit the instances.
 
-    :return: The numbers; None if each instance is a text of its own.
+    :return: The numbers; None if each instance is its own text.
     """
+    if not n_instances:
+        raise ValueError("There are no instances to resample. Give at least one.")
     if texts is None:
         return None
     numbers = np.asarray(texts)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise ValueError("Texts must be one row of whole numbers. Make them with number_texts(texts).")
-    if len(numbers) != n_instances:
-        raise ValueError(f"There are {n_instances} instances but {len(numbers)} texts. Give one each.")
+    if numbers.shape != (n_instances,) or numbers.dtype.kind not in "iu":
+        raise ValueError(
+            f"Texts must be one whole number for each of {n_instances} instances. Make them with number_texts(texts)."
+        )
     return None if len(np.unique(numbers)) == n_instances else numbers.astype(np.int64)

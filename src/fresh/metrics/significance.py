@@ -18,39 +18,37 @@ from fresh.metrics.bootstrap import (
     Ints,
     Kinds,
     Texts,
-    check_classes,
     check_labels,
-    check_sizes,
     check_texts,
     percentile_interval,
     resample_counts,
 )
 
+# Random permutations, where there are too many to enumerate.
 N_PERMUTATIONS = 10_000
-"""Random permutations if not all can be enumerated."""
+# Permutations with the same counts are one outcome; up to this many outcomes are enumerated.
 MAX_OUTCOMES = 100_000
-"""Permutations with the same counts are one outcome; up to this many outcomes are enumerated."""
+# Figures that differ by less are equal: sums in another order differ by rounding.
 NOISE = 1e-12
-"""Figures that differ by less are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of two models on the same documents."""
+    """A paired comparison of two models on the same documents."""
 
     measure: str
     first: float
     second: float
     difference: Interval
-    """The first figure less the second, with its paired bootstrap interval."""
+    """The first figure minus the second, with its paired bootstrap interval."""
     p: float
-    """Share of the permutations of the two models' predictions with a difference as large, in either direction."""
+    """Share of the permutations of the models' predictions with at least this difference, in either direction."""
     exact: bool
-    """Whether all permutations were enumerated, not sampled."""
+    """Whether all permutations were enumerated rather than sampled."""
     n_discordant: int
-    """Documents, or texts, for which a permutation changes anything."""
+    """Number of documents, or texts, whose permutation changes anything."""
     by_text: bool = False
-    """Whether whole texts were drawn and permuted, because several documents share one."""
+    """Whether whole texts were resampled and permuted, because several documents share one."""
 
     def __str__(self) -> str:
         kind = "exact" if self.exact else f"{N_PERMUTATIONS:,} random swaps"
@@ -66,19 +64,17 @@ def compare_accuracy(
     seed: int = 0,
     texts: Texts = None,
 ) -> Comparison:
-    """Compare the accuracy of two models, from numbered labels, by an exact test."""
+    """Compare the accuracy of two models from numbered labels by an exact test."""
     labels, one, two = check_labels(gold, first, second)
-    check_sizes(len(labels), n_resamples)
     kinds = Kinds.of((one == labels).astype(np.int64) - (two == labels), texts=texts)
     leads = np.bincount(kinds.kind, weights=kinds.cells[:, 0])  # of the first model in one text of each kind
     sizes = np.bincount(kinds.kind)
-    draws = [block @ leads / (block @ sizes) for block in kinds.draw(n_resamples, seed)]
-    n_right = int((one == labels).sum()), int((two == labels).sum())
+    draws = [block @ leads / (block @ sizes) for block in resample_counts(kinds.counts, n_resamples, seed)]
     return Comparison(
         "accuracy",
-        n_right[0] / len(labels),
-        n_right[1] / len(labels),
-        percentile_interval((n_right[0] - n_right[1]) / len(labels), np.concatenate(draws)),
+        float((one == labels).mean()),
+        float((two == labels).mean()),
+        percentile_interval(float(leads @ kinds.counts) / len(labels), np.concatenate(draws)),
         _accuracy_p(leads.astype(np.int64), kinds.counts),
         exact=True,
         n_discordant=int(kinds.counts[leads != 0].sum()),
@@ -87,18 +83,13 @@ def compare_accuracy(
 
 
 def _accuracy_p(leads: Ints, counts: Ints) -> float:
-    """Compute how often a permutation of whole texts leaves one model as far ahead, in either direction.
+    """Compute the probability that a permutation of whole texts leaves one model as far ahead, in either direction.
 
-    :param leads: Documents by which the first model is ahead in a text of each kind.
+    :param leads: Number of documents by which the first model leads in a text of each kind.
     :param counts: Number of texts of each kind.
     """
-    from scipy import stats
-
-    # With one document a text, this is a sign test.
-    if (np.abs(leads) <= 1).all():
-        n_first, n_second = (int(counts[leads == sign].sum()) for sign in (1, -1))
-        return float(stats.binomtest(n_first, n_first + n_second).pvalue) if n_first + n_second else 1.0
-    # The distribution of the sum of leads is the convolution of those of texts with one lead. No permutation is drawn.
+    # The distribution of the sum of leads is the convolution of the distributions of texts with equal leads. With one
+    # document for each text, this is the sign test.
     probabilities = np.ones(1)  # of each lead, from the lowest possible to the highest
     for size in np.unique(np.abs(leads[leads != 0])).tolist():
         n_texts = int(counts[np.abs(leads) == size].sum())
@@ -119,13 +110,11 @@ def compare_macro_f1(
     seed: int = 0,
     texts: Texts = None,
 ) -> Comparison:
-    """Compare the macro-F1 of two models, from numbered labels.
+    """Compare the macro-F1 of two models from numbered labels.
 
-    :param n_classes: The classes below this number are averaged; others count only against them.
+    :param n_classes: Averages the classes below this number; other labels count as errors only.
     """
-    check_classes(n_classes)
     labels, one, two = check_labels(gold, first, second)
-    check_sizes(len(labels), n_resamples)
     swaps = _Swaps.of(Kinds.of(labels, one, two, texts=texts), n_classes)
     figures = swaps.figures(swaps.counts[None])
     draws = [swaps.figures(block) for block in resample_counts(swaps.counts, n_resamples, seed)]
@@ -142,7 +131,7 @@ def compare_macro_f1(
 
 
 def _coin_probabilities(n: int) -> Floats:
-    """Compute the probability of each number of heads in n throws of a fair coin."""
+    """Compute the probability of each number of heads in n tosses of a fair coin."""
     from scipy import stats
 
     return np.asarray(stats.binom.pmf(np.arange(n + 1), n, 0.5))
@@ -150,14 +139,12 @@ def _coin_probabilities(n: int) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Swaps:
-    """The difference in macro-F1 when the predictions of two models are swapped on some texts.
+    """The difference in macro-F1 when the predictions of two models are swapped on some texts."""
 
-    Texts with the same gold labels and predictions are alike, so that only the number of swapped texts of each kind
-    matters. scipy.stats.permutation_test would permute documents one by one, and enumerate far less.
-    """
-
+    # Not scipy.stats.permutation_test: it permutes documents one by one. Texts with the same labels and predictions
+    # are alike, so that only the number of swapped texts of each kind matters, and far more can be enumerated.
     first: ClassCounts
-    """Counts of one text of each kind, with the predictions of the first model. Shapes: (kinds, classes)."""
+    """Counts of one text of each kind with the first model's predictions. Shapes: (kinds, classes)."""
     second: ClassCounts
     """The same for the second model."""
     counts: Ints
@@ -167,10 +154,8 @@ class _Swaps:
 
     @classmethod
     def of(cls, kinds: Kinds, n_classes: int) -> "_Swaps":
-        """Count for both models, from gold label, first and second prediction."""
         differ = np.bincount(kinds.kind, weights=kinds.cells[:, 1] != kinds.cells[:, 2]) > 0
-        first, second = (kinds.count_classes(n_classes, answer) for answer in (1, 2))
-        return cls(first, second, kinds.counts, differ)
+        return cls(kinds.count_classes(n_classes, 1), kinds.count_classes(n_classes, 2), kinds.counts, differ)
 
     @property
     def can_enumerate(self) -> bool:
@@ -186,10 +171,11 @@ class _Swaps:
         return min(1.0, float(weights[self._as_large(outcomes)].sum()))
 
     def sampled_p(self, seed: int) -> float:
-        """Sample outcomes; the observed one counts as one of them, so that p is never 0."""
+        """Sample outcomes."""
         counts = self.counts[self.discordant]
         generator = np.random.default_rng(seed)
         outcomes = generator.binomial(counts, 0.5, size=(N_PERMUTATIONS, len(counts)))
+        # The observed outcome counts as one of them, so that p is never 0 (Phipson and Smyth, 2010).
         return (1 + int(self._as_large(outcomes).sum())) / (1 + N_PERMUTATIONS)
 
     def figures(self, draws: Ints) -> tuple[Floats, Floats]:
@@ -208,18 +194,18 @@ class _Swaps:
         observed = one.macro_f1 - two.macro_f1
         first = ClassCounts(one.correct + correct, one.gold, one.predicted + predicted).macro_f1
         second = ClassCounts(two.correct - correct, two.gold, two.predicted - predicted).macro_f1
-        # Sums in another order differ by rounding: a tie must count as at least as large.
         return np.asarray(np.abs(first - second) >= np.abs(observed) - NOISE)
 
 
 @dataclass(frozen=True, slots=True)
 class Welch:
-    """Welch's t-test of the means over seeds of two models; the first less the second."""
+    """Welch's t-test of two models' means over seeds."""
 
     difference: float
+    """The first mean minus the second."""
     t: float | None
     degrees: float | None
-    """Degrees of freedom, by Welch and Satterthwaite."""
+    """Degrees of freedom (Welch-Satterthwaite)."""
     p: float | None
     """Two-sided; None if there is no test."""
     note: str = ""
@@ -232,7 +218,7 @@ class Welch:
 
 
 def welch(first: Iterable[float], second: Iterable[float]) -> Welch:
-    """Compare a figure over the seeds of one model with that over the seeds of another."""
+    """Compare the figures of two models, one for each seed, by Welch's t-test."""
     from scipy import stats
 
     one, two = (_check_figures(figures) for figures in (first, second))
@@ -243,7 +229,7 @@ def welch(first: Iterable[float], second: Iterable[float]) -> Welch:
     if max(np.ptp(one) / max(1, abs(one).max()), np.ptp(two) / max(1, abs(two).max())) <= NOISE:
         note = "all seeds of each model gave the same figure, so there is no variance to test against."
         return Welch(difference, None, None, None, note)
-    # scipy warns if the seeds of one model all agree, which is fine as long as those of the other do not.
+    # scipy warns if all seeds of one model agree, which is fine if those of the other model do not.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         test = stats.ttest_ind(one, two, equal_var=False)
@@ -261,7 +247,7 @@ def _check_figures(figures: Iterable[float]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class AdjustedP:
-    """The p of one of several comparisons, before and after the correction for their number."""
+    """A p value before and after the correction for the number of comparisons."""
 
     name: str
     p: float
@@ -273,14 +259,11 @@ class AdjustedP:
 def holm(comparisons: Mapping[str, float]) -> list[AdjustedP]:
     """Correct p values for the number of comparisons, which may depend on each other (Holm, 1979).
 
-    :param comparisons: The p of each comparison, by name.
+    :param comparisons: The p value of each comparison by name.
     """
-    for name, p in comparisons.items():
-        if not 0 <= p <= 1:
-            raise ValueError(f"The p of {name!r} must be in [0, 1], got {p}.")
     adjusted: dict[str, float] = {}
     lowest = 0.0
-    for place, name in enumerate(sorted(comparisons, key=lambda name: comparisons[name])):
-        lowest = max(lowest, min(1.0, (len(comparisons) - place) * comparisons[name]))
+    for n_done, name in enumerate(sorted(comparisons, key=lambda name: comparisons[name])):
+        lowest = max(lowest, min(1.0, (len(comparisons) - n_done) * comparisons[name]))
         adjusted[name] = lowest
     return [AdjustedP(name, p, adjusted[name], len(comparisons)) for name, p in comparisons.items()]

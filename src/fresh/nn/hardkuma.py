@@ -6,11 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+# The interval that the Kumaraswamy distribution is stretched to before it is clipped to 0 and 1 (the paper's l and r).
 LOW, HIGH = -0.1, 1.1
-"""What the Kumaraswamy distribution is stretched to before it is clipped to 0 and 1."""
 MIN_SHAPE, MAX_SHAPE = 1e-6, 100.0
+# Distance of values from 0 and 1, where logarithms and gradients are infinite.
 EDGE = 1e-6
-"""Distance that values keep from 0 and 1, where logarithms and gradients are infinite."""
+# Points of the Gauss-Legendre quadrature of the mean.
 N_POINTS = 64
 
 
@@ -38,7 +39,8 @@ class HardKuma:
         return 1 - self._cdf((1 - LOW) / (HIGH - LOW))
 
     def mean(self) -> Tensor:
-        """Compute the expected value: the integral over 0 to 1 of the probability of more than each point."""
+        """Compute the expected value."""
+        # For a variable between 0 and 1, it is the integral of the probability of exceeding each point.
         points, weights = np.polynomial.legendre.leggauss(N_POINTS)
         inside = (torch.from_numpy((points + 1) / 2).to(self.a) - LOW) / (HIGH - LOW)
         above = 1 - HardKuma(self.a.unsqueeze(-1), self.b.unsqueeze(-1))._cdf(inside)

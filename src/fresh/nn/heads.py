@@ -1,5 +1,6 @@
 """Heads above an encoder: one that classifies a vector, and those that read words."""
 
+from contextlib import nullcontext
 from math import prod
 from typing import Any, Self
 
@@ -8,14 +9,14 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from fresh.nn.batch import NO_WORD, Layout
+from fresh.nn.batch import NO_WORD
 
+# Width of the recurrent layer, in each direction.
 RECURRENT_WIDTH = 128
-"""Width of the recurrent layer, in each direction."""
+# Logarithm of a probability that is 0 in effect; finite, so that gradients stay finite.
 LOG_ZERO = -1e4
-"""Logarithm of a probability that is 0 in effect; finite, so that gradients stay finite."""
+# On a CPU, a dropout rate is rounded to a multiple of 1 / DROPOUT_STEPS: each number is compared in 16 bits.
 DROPOUT_STEPS = 1 << 16
-"""How finely a dropout rate is rounded on a CPU."""
 
 
 class FastDropout(nn.Dropout):
@@ -43,19 +44,17 @@ def use_fast_dropout(module: nn.Module) -> None:
 
 
 def linear_fp32(layer: nn.Linear, values: Tensor) -> Tensor:
-    """Apply a layer with at least 32 bits, also where the rest is computed with 16.
-
-    Its outputs rank words, or variants of a text, and with 16 bits similar ones tie.
-    """
+    """Apply a layer with at least 32 bits, also where the rest is computed with 16."""
+    # The outputs rank words, or variants of a text, and with 16 bits similar ones tie: rounded to bf16, 2.1 % of the
+    # words of a gate tied with `minilm` and 11 % with `mpnet`.
     dtype = torch.promote_types(layer.weight.dtype, torch.float32)
     bias = None if layer.bias is None else layer.bias.to(dtype)
-    # Rounded to bf16, 2.1 % of the words of a gate tied with `minilm` and 11 % with `mpnet`.
     with torch.autocast(values.device.type, enabled=False):
         return functional.linear(values.to(dtype), layer.weight.to(dtype), bias)
 
 
 def word_mask(n_words: Tensor, width: int) -> Tensor:
-    """Mark where words are. Shape: (texts, width)."""
+    """Return where there are words. Shape: (texts, width)."""
     return torch.arange(width, device=n_words.device) < n_words.unsqueeze(1)
 
 
@@ -74,7 +73,7 @@ class LinearHead(nn.Linear):
 
 
 class AttentiveHead(nn.Module):
-    """Reads words in order, weighs them by additive attention and classifies their sum (the paper's Movies model)."""
+    """A BiLSTM over words, additive attention and a classifier of the weighted sum (the paper's Movies model)."""
 
     def __init__(self, width: int, n_labels: int, dropout: float) -> None:
         super().__init__()
@@ -85,10 +84,12 @@ class AttentiveHead(nn.Module):
         self.dropout = FastDropout(dropout)
         self.out = nn.Linear(RECURRENT_WIDTH, n_labels)
 
-    def forward(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Classify texts: logits (texts, labels), and the weight of each word (texts, tokens)."""
-        words, n_words = _pool_words(hidden, layout)
-        # Padding follows the words, so that the LSTM reads it last and it cannot change their states.
+    def forward(self, hidden: Tensor, word_of: Tensor) -> tuple[Tensor, Tensor]:
+        """Classify texts: logits (texts, labels), and the weight of each word (texts, tokens).
+
+        :param word_of: The word that each token belongs to. Shape: (texts, tokens).
+        """
+        words, n_words = _pool_words(hidden, word_of)
         states = self.recurrent(words, n_words)
         is_word = word_mask(n_words, words.shape[1])
         scores = linear_fp32(self.importance, torch.tanh(self.key(states))).squeeze(-1).masked_fill(~is_word, LOG_ZERO)
@@ -102,15 +103,10 @@ class AttentiveHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """Computes numbers for each word, such as how much speaks for keeping it."""
+    """Computes numbers for each word, such as the log-odds of keeping it."""
 
     def __init__(
-        self,
-        width: int,
-        n_outputs: int,
-        dropout: float,
-        recurrent: bool,
-        chain: "LinearChainCRF | None" = None,
+        self, width: int, n_outputs: int, dropout: float, recurrent: bool, chain: "LinearChainCRF | None" = None
     ) -> None:
         super().__init__()
         self.recurrent = _Recurrent(width) if recurrent else None
@@ -118,9 +114,9 @@ class TokenHead(nn.Module):
         self.out = nn.Linear(2 * RECURRENT_WIDTH if recurrent else width, n_outputs)
         self.chain = chain
 
-    def forward(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Score words: outputs (texts, tokens, outputs), and how many words there are (texts,)."""
-        words, n_words = _pool_words(hidden, layout)
+    def forward(self, hidden: Tensor, word_of: Tensor) -> tuple[Tensor, Tensor]:
+        """Score words: outputs (texts, tokens, outputs), and number of words (texts,)."""
+        words, n_words = _pool_words(hidden, word_of)
         if self.recurrent is not None:
             words = self.recurrent(words, n_words)
         return linear_fp32(self.out, self.dropout(words)), n_words
@@ -135,26 +131,26 @@ class _Recurrent(nn.Module):
         self.backwards = nn.LSTM(width, RECURRENT_WIDTH, batch_first=True)
 
     def train(self, mode: bool = True) -> Self:
-        """Stay in training mode: there is no dropout here, and cuDNN computes no gradients in evaluation mode."""
+        """Stay in training mode."""
+        # There is no dropout here, and cuDNN computes no gradients in evaluation mode.
         return super().train()
 
     def forward(self, words: Tensor, n_words: Tensor) -> Tensor:
         """Read words in both directions. Shapes: (texts, words, width) to (texts, words, 2 * RECURRENT_WIDTH)."""
         steps = torch.arange(words.shape[1], device=words.device).expand(words.shape[:2])
-        # Two LSTMs, the second on reversed words: a bidirectional one would start from the padding.
+        # Two LSTMs, the second on reversed words: a bidirectional one would start from the padding. Both read padding
+        # last, so that it cannot change the states of words.
         reverse = torch.where(word_mask(n_words, words.shape[1]), n_words.unsqueeze(1) - 1 - steps, steps)
         ahead, back = _run_lstm(self.forwards, words), _run_lstm(self.backwards, _reorder(words, reverse))
         return torch.cat([ahead, _reorder(back, reverse)], -1)
 
 
 def _run_lstm(layer: nn.LSTM, words: Tensor) -> Tensor:
-    states: Tensor
-    if words.is_cuda:
-        states, _ = layer(words)
-        return states
-    # In bf16 by autocast, torch 2.13 has no LSTM for processors without AVX-512, and fails.
-    with torch.autocast(words.device.type, enabled=False):
-        states, _ = layer(words.to(next(layer.parameters()).dtype))
+    if not words.is_cuda:
+        words = words.to(next(layer.parameters()).dtype)
+    # Under autocast to bf16, torch 2.13 has no LSTM for processors without AVX-512, and fails.
+    with nullcontext() if words.is_cuda else torch.autocast(words.device.type, enabled=False):
+        states: Tensor = layer(words)[0]
     return states
 
 
@@ -162,28 +158,27 @@ def _reorder(words: Tensor, places: Tensor) -> Tensor:
     return words.gather(1, places.unsqueeze(-1).expand(-1, -1, words.shape[-1]))
 
 
-def _pool_words(hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+def _pool_words(hidden: Tensor, word_of: Tensor) -> tuple[Tensor, Tensor]:
     """Take the maximum over the tokens of each word.
 
     :param hidden: Vectors of tokens. Shape: (texts, tokens, width).
-    :return: Vectors of words, 0 where there is none (texts, tokens, width), and how many words there are (texts,).
+    :return: Vectors of words, 0 where there is none (texts, tokens, width), and number of words (texts,).
     """
-    places = torch.where(layout.word_of == NO_WORD, hidden.shape[1], layout.word_of)
+    places = torch.where(word_of == NO_WORD, hidden.shape[1], word_of)
     pooled: Tensor = _WordMax.apply(hidden, places)  # type: ignore[no-untyped-call]
-    return pooled, layout.word_of.amax(1) + 1
+    return pooled, word_of.amax(1) + 1
 
 
 class _WordMax(torch.autograd.Function):
-    """The maximum over tokens that belong together; the first token with that value gets the gradient."""
+    """The maximum over the tokens of each word; the first token with that value gets the gradient."""
 
-    # torch's own gradient is shared by all tokens with that value, and to count these repeatably, a GPU sorts all
-    # values.
+    # torch's own gradient is shared by all tokens with that value, and a GPU sorts all values to count them repeatably.
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, places: Tensor) -> Tensor:
-        """Compute the maximum of the tokens at each place. Shape: (texts, tokens, width).
+        """Compute the maximum. Shape: (texts, tokens, width).
 
-        :param places: Where each token belongs; beyond the last place, tokens that belong nowhere.
+        :param places: The word of each token; one beyond the last place for tokens of no word.
         """
         n_texts, n_tokens, width = hidden.shape
         index = places.unsqueeze(-1).expand_as(hidden)
@@ -198,13 +193,13 @@ class _WordMax(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Pass the gradient of each maximum to the token that it came from."""
+        """Pass each gradient to the token that had the maximum."""
         index, is_first = ctx.saved_tensors
         return functional.pad(gradient, (0, 0, 0, 1)).gather(1, index) * is_first, None
 
 
 class LinearChainCRF(nn.Module):
-    """A conditional random field over words: whether one is kept (1) or dropped (0) depends on its neighbors."""
+    """A linear-chain conditional random field: whether a word is kept (1) or dropped (0) depends on its neighbors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,20 +214,18 @@ class LinearChainCRF(nn.Module):
         :param logits: Log-odds of keeping each word, by itself. Shape: (texts, words).
         :param tags: 0 or 1 for each word; anything where there is none. Shape: (texts, words).
         """
-        return self._score(logits, tags.long(), n_words) - self.log_total(logits, n_words)
-
-    def _score(self, logits: Tensor, tags: Tensor, n_words: Tensor) -> Tensor:
-        """Score the tags of each text. Shape: (texts,)."""
-        is_word = word_mask(n_words, logits.shape[1])
+        tags, is_word = tags.long(), word_mask(n_words, logits.shape[1])
         one_hot = torch.stack([1 - tags, tags], -1).to(logits.dtype)  # (texts, words, 2)
         own = (logits * tags * is_word).sum(1)
         changes = ((one_hot[:, :-1] @ self.change * one_hot[:, 1:]).sum(-1) * is_word[:, 1:]).sum(1)
         last = one_hot.gather(1, (n_words - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, 2)).squeeze(1)
-        return own + changes + one_hot[:, 0] @ self.begin + last @ self.end
+        score = own + changes + one_hot[:, 0] @ self.begin + last @ self.end
+        return score - self.log_total(logits, n_words)
 
     def log_total(self, logits: Tensor, n_words: Tensor) -> Tensor:
-        """Sum over all ways to tag each text. Shape: (texts,)."""
-        # Neighboring steps are combined in pairs, so that 512 words take 9 rounds and not 511.
+        """Compute the log of the partition function: the sum over all taggings of each text. Shape: (texts,)."""
+        # Neighboring steps are combined in pairs: 512 words take 9 rounds, not 511. Steps beyond the last word are the
+        # identity, so that texts of all lengths take the same rounds.
         n_texts, n_steps = logits.shape[0], logits.shape[1] - 1
         is_step = torch.arange(1, n_steps + 1, device=logits.device) < n_words.unsqueeze(1)
         steps = self.change + _by_tag(logits[:, 1:]).unsqueeze(2)  # (texts, words - 1, 2, 2)
@@ -249,14 +242,15 @@ class LinearChainCRF(nn.Module):
 
     def marginals(self, logits: Tensor, n_words: Tensor) -> Tensor:
         """Compute the probability that each word is kept. Shape: (texts, words)."""
+        # The derivative of the log-partition function by a log-odds is the probability of the tag.
         with torch.enable_grad():
             leaf = logits.detach().requires_grad_()
             [gradient] = torch.autograd.grad(self.log_total(leaf, n_words).sum(), leaf)
-        return gradient.clamp(0, 1)  # rounding may lead a little beyond
+        return gradient.clamp(0, 1)  # rounding may exceed it a little
 
 
 def _by_tag(logits: Tensor) -> Tensor:
-    """Write log-odds as scores of both tags, of which dropping has 0. Shape: (..., 2)."""
+    """Turn log-odds into scores of both tags; dropping has 0. Shape: (..., 2)."""
     return torch.stack([torch.zeros_like(logits), logits], -1)
 
 

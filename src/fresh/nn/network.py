@@ -1,11 +1,10 @@
-"""What all networks share: an encoder of words and queries, whose top layers are trained, and a head."""
+"""The base of all networks: an encoder of words and queries, whose top layers are trained, and a head."""
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
-from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,25 +16,25 @@ from transformers import MPNetModel
 
 from fresh.errors import EncoderError
 from fresh.nn.attention import make_recordable
-from fresh.nn.batch import Batch, Collator, EncodedText, IntArray, Layout, TokenTable, Windows
-from fresh.nn.batching import budget_share, run_batches
+from fresh.nn.batch import Batch, Collator, IntArray, TokenTable, Windows
+from fresh.nn.batching import run_batches
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Encoder, find_non_finite, quiet, read_encoder, shorten_list
 from fresh.nn.heads import use_fast_dropout
-from fresh.nn.split_encoder import extra_inputs, split_encoder
+from fresh.nn.split_encoder import SplitEncoder, split_encoder
 from fresh.nn.tokenizer import Text, WordTokenizer
 
+# A known word, one of a rare script, and one that many tokenizers drop.
 PROBE = ("a", "\U000103a0", "\ue000")
-"""A known word, one of a rare script, and one that many tokenizers drop."""
+# Layers times width of `minilm`, for which the usual size of batches was measured; larger encoders read fewer tokens.
+USUAL_SIZE = 6 * 384
 
 
 class _Lock(type(threading.RLock())):  # type: ignore[misc]
-    """A reentrant lock that can be copied or pickled with what it protects; each copy has a lock of its own.
+    """A reentrant lock that can be copied or pickled with its network; each copy has its own lock."""
 
-    Entering and leaving stay in C: an interrupt can arrive between the lines of a method written in Python, and would
-    leave the lock held for good.
-    """
-
+    # A subclass, so that entering and leaving stay in C: an interrupt between the lines of a method written in Python
+    # would leave the lock held forever.
     def __reduce__(self) -> tuple[type["_Lock"], tuple[()]]:
         return _Lock, ()
 
@@ -52,18 +51,21 @@ class Network(nn.Module):
         self.lock = _Lock()
         """Held during each forward pass, so that no thread changes how the encoder attends during another's."""
         self.tokenizer = WordTokenizer(encoder, config.long, config.max_pieces)
-        self.windows = Windows(self.tokenizer.window if config.long == "chunk" else None, self.padding)
+        self.windows = Windows(self.tokenizer.window if config.long == "chunk" else None)
         self.body = encoder.model
         make_recordable(self.body)
         use_fast_dropout(self.body)
         self.head = head
         self._freeze()
         self.eval()
-        # Names of parts prove nothing, so whether an encoder can be split is tried on two texts, one of them padded.
-        sample = self.collate(self.tokenizer([Text(("a", "b", "a"), ("b",)), Text(("a",))]))
-        n_frozen = 0 if config.layers == "all" else len(encoder.layers) - config.layers
-        self.split = split_encoder(encoder, n_frozen, sample, self.windows)
-        """The frozen and the trained part; None for an encoder that cannot be split."""
+        self.n_frozen = 0 if config.layers == "all" else len(encoder.layers) - config.layers
+        """Number of layers, from the bottom, that are not trained."""
+        self.split: SplitEncoder | None = None
+        """The frozen and the trained part; None if no layer is frozen, or if the encoder cannot be split."""
+        if self.n_frozen:
+            # Names of parts prove nothing, so splitting an encoder is tried on two texts, one of them padded.
+            sample = self.collate(self.tokenizer([Text(("a", "b", "a"), ("b",)), Text(("a",))]))
+            self.split = split_encoder(encoder, self.n_frozen, sample, self.windows)
 
     @property
     def pooler(self) -> nn.Module | None:
@@ -82,17 +84,19 @@ class Network(nn.Module):
 
     @property
     def budget_share(self) -> float:
-        """Share of the usual size of batches that there is memory for."""
-        return budget_share(self.encoder, self.device)
+        """Share of the usual size of batches that the device has memory for."""
+        if self.device.type != "cuda":
+            return 1.0
+        n_layers = getattr(self.body.config, "num_hidden_layers", 1)
+        return min(1.0, USUAL_SIZE / (n_layers * self.encoder.width))
 
     def _freeze(self) -> None:
-        """Train only the top layers, the pooler and the head."""
         self.body.requires_grad_(self.config.layers == "all")
         for module in self._trained_modules():
             module.requires_grad_(True)
         if isinstance(self.body, MPNetModel):
-            # The gradient of this bias has one number for each pair of tokens, head and text, to train a table of 384
-            # numbers: attention took 43 ms with it, 12 ms without (24 texts of 400 tokens on an H200).
+            # This bias is a table of 384 numbers, but its gradient has one number for each pair of tokens, head and
+            # text: attention took 43 ms with it, 12 ms without (24 texts of 400 tokens on an H200).
             self.body.encoder.relative_attention_bias.requires_grad_(False)
 
     def _trained_modules(self) -> list[nn.Module]:
@@ -108,44 +112,37 @@ class Network(nn.Module):
         return [module for module in (*top, norm, self.pooler, self.head) if isinstance(module, nn.Module)]
 
     def train(self, mode: bool = True) -> Self:
-        """Turn dropout on in the parts that are trained; frozen layers are constants."""
-        # The authors' code leaves dropout on in frozen layers; without it, what they put out can be cached.
+        """Turn dropout on in the parts that are trained."""
+        # The authors' code leaves dropout on in frozen layers; without it, their output can be cached.
         super().train(False)
         self.training = mode
         for module in self._trained_modules():
             module.train(mode)
         return self
 
-    def encode(self, batch: Batch | tuple[Layout, Tensor]) -> tuple[Layout, Tensor]:
-        """Run the encoder on a batch, or on its layout and what the frozen layers put out for it.
+    def encode(self, batch: Batch) -> Tensor:
+        """Run the encoder, or only its upper layers if the output of the frozen ones is known.
 
-        :return: The layout, and one vector per token. Shape: (batch, tokens, width).
+        :return: One vector per token. Shape: (batch, tokens, width).
         """
-        # Weights of 16 bits: all is computed with 16 bits, not some of it with more, as autocast would have it.
+        # Weights of 16 bits: all is computed with 16 bits. Autocast would compute some of it with 32.
         in_bf16 = self.body.dtype == torch.bfloat16
         precision: AbstractContextManager[object] = nullcontext()
         if in_bf16:
             precision = torch.autocast(self.device.type, enabled=False)
         with self.lock, precision:
             if self.split is None:
-                assert isinstance(batch, Batch)
-                return batch, self._encode_whole(batch)
-            layout, hidden = (batch, batch.hidden) if isinstance(batch, Batch) else batch
-            if hidden is None:
-                assert isinstance(batch, Batch)
-                hidden = self.split.run_lower(batch)
-            return layout, self.split.run_upper(hidden.to(self.body.dtype) if in_bf16 else hidden, layout)
+                return self.windows.run(self.body, batch)
+            hidden = self.split.run_lower(batch) if batch.hidden is None else batch.hidden
+            return self.split.run_upper(hidden.to(self.body.dtype) if in_bf16 else hidden, batch)
 
-    def _encode_whole(self, batch: Batch) -> Tensor:
-        rows = self.windows.fold(batch)
-        inputs = extra_inputs(rows, {"token_type_ids", "position_ids"} & signature(self.body.forward).parameters.keys())
-        hidden = self.body(rows.ids, attention_mask=rows.mask, **inputs).last_hidden_state
-        return self.windows.unfold(hidden, *batch.mask.shape)
+    def collator(self, table: TokenTable) -> Collator:
+        """Prepare to make batches of encoded texts on the network's device."""
+        return Collator(table, self.device, self.padding)
 
-    def collate(self, texts: Iterable[EncodedText]) -> Batch:
-        """Put encoded texts side by side, on the network's device."""
-        table = TokenTable.of(list(texts))
-        return Collator(table, self.device, self.padding)(np.arange(len(table)))
+    def collate(self, table: TokenTable) -> Batch:
+        """Put encoded texts side by side."""
+        return self.collator(table)(np.arange(len(table)))
 
     def for_each_batch(self, table: TokenTable, work: Callable[[IntArray, Batch], None], share: float = 1) -> None:
         """Process encoded texts in batches of similar length; where memory runs out, in smaller ones.
@@ -153,16 +150,12 @@ class Network(nn.Module):
         :param work: Takes the numbers of some texts, and a batch of them.
         :param share: Share of the usual size of batches.
         """
-        collate = Collator(table, self.device, self.padding)
-        run_batches(
-            table.lengths, self.device, lambda numbers: work(numbers, collate(numbers)), share * self.budget_share
-        )
+        collate = self.collator(table)
+        share *= self.budget_share
+        run_batches(table.lengths, self.device, lambda numbers: work(numbers, collate(numbers)), share)
 
     def save_parts(self, folder: Path, name: str, about: Mapping[str, Any]) -> None:
-        """Save the encoder, the head, and a record of what they are.
-
-        :param name: Name of the file with the record.
-        """
+        """Save the encoder, the head and, in a file of the given name, a record of what they are."""
         with quiet():
             self.body.save_pretrained(folder)
             self.encoder.tokenizer.save_pretrained(folder)
@@ -186,10 +179,7 @@ class Network(nn.Module):
         return self
 
     def check_outputs(self, folder: Path, with_query: bool) -> None:
-        """Refuse a loaded network whose outputs are not finite numbers.
-
-        :param with_query: Whether to try a text with a query too.
-        """
+        """Check that a loaded network has finite outputs, on texts with or without a query."""
         texts = [Text(PROBE, PROBE[:1] if with_query else ()), Text(PROBE[:1])]
         with torch.inference_mode():
             outputs = self(self.collate(self.tokenizer(texts)))[0]

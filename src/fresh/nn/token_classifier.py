@@ -1,4 +1,4 @@
-"""The network that scores words; `fresh.selection.tagger` makes an extractor of it."""
+"""The network that scores words, used by `fresh.selection.tagger` and the gates of joint methods."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fresh.nn.batch import Batch, Layout
+from fresh.nn.batch import Batch
 from fresh.nn.config import NetworkConfig
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import Encoder
@@ -35,10 +35,9 @@ class TokenClassifier(Network):
         super().__init__(encoder, config, head)
         self.kind = kind
 
-    def forward(self, batch: Batch | tuple[Layout, Tensor]) -> tuple[Tensor, Tensor]:
-        """Score the words of a batch: outputs (texts, tokens, outputs), and how many words there are (texts,)."""
-        layout, hidden = self.encode(batch)
-        outputs, n_words = self.head(hidden, layout)
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Score the words of a batch: outputs (texts, tokens, outputs), and number of words (texts,)."""
+        outputs, n_words = self.head(self.encode(batch), batch.word_of)
         return outputs.float(), n_words
 
     def keep_logits(self, outputs: Tensor) -> Tensor:
@@ -58,7 +57,7 @@ class TokenClassifier(Network):
         return found * word_mask(n_words, found.shape[1])
 
     def save(self, folder: Path) -> None:
-        """Save all that is needed to load it."""
+        """Save the network to a folder."""
         self.save_parts(folder, ABOUT, {"kind": self.kind})
 
     @classmethod
@@ -70,16 +69,15 @@ class TokenClassifier(Network):
 
 @dataclass(frozen=True, slots=True)
 class WordValues:
-    """A number for each word of many texts, on one device."""
+    """A number for each word of many texts, in one flat tensor."""
 
     values: Tensor
-    """All of them, text after text."""
     starts: Tensor
     n_words: Tensor
 
     @classmethod
     def of(cls, rows: Sequence[NDArray[Any]], device: torch.device) -> "WordValues":
-        """Put the rows of all texts one after the other."""
+        """Concatenate the rows of all texts."""
         sizes = np.array([len(row) for row in rows], dtype=np.int64)
         starts = np.cumsum(sizes) - sizes
         values = np.concatenate([*rows, np.zeros(1)]).astype(np.float32)

@@ -12,7 +12,7 @@ from torch.nn import functional
 from fresh.attribution.support_model import text_of
 from fresh.document import Document, Mask, Saliency
 from fresh.metrics.plausibility import token_f1
-from fresh.nn.batch import Batch, Collator, IntArray, Layout, TokenTable
+from fresh.nn.batch import Batch, IntArray, TokenTable
 from fresh.nn.batching import run_batches
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import load_encoder
@@ -76,15 +76,14 @@ class Tagger:
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score for each word, from 0 to 1; they explain no label."""
         table = self.network.tokenizer([text_of(document) for document in documents])
-        gather = Collator(table, self.network.device, self.network.padding)
-        return _score_table(self.network, table, documents, gather)
+        return _score_table(self.network, table, documents, self.network.collator(table))
 
 
 def _score_table(
     network: TokenClassifier,
     table: TokenTable,
     documents: Sequence[Document],
-    read: Callable[[IntArray], Batch | tuple[Layout, Tensor]],
+    read: Callable[[IntArray], Batch],
 ) -> list[Saliency]:
     """Score the words of tokenized documents.
 

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, TextIO
@@ -24,7 +23,7 @@ from starlette.responses import Response, StreamingResponse
 from fresh._io import open_lines
 from fresh.attribution.support_model import text_of
 from fresh.config import from_mapping, suggest
-from fresh.data.examples import Splitter, parse_document, parse_rows
+from fresh.data.examples import Split, parse_document, parse_rows
 from fresh.data.readers import Row, read_rows
 from fresh.data.splits import BadRows, DataConfig
 from fresh.document import Document
@@ -91,9 +90,8 @@ class Job:
 
         :param bad: Counts the rows that are left out.
         """
-        make = partial(self._document_in, splitter=Splitter())
         rows = self._limit_rows(read_rows(self.source, self.name, self.config.limits))
-        return parse_rows(rows, self.config, ("text",), make, bad)
+        return parse_rows(rows, self.config, ("text",), self._document_in, bad)
 
     def record(self) -> JobRecord:
         """Return the progress."""
@@ -115,13 +113,13 @@ class Job:
                 raise DataError(f"{self.name} has more than {self.max_rows:,} rows. Upload it in parts.")
             yield row
 
-    def _document_in(self, row: Row, config: DataConfig, splitter: Splitter) -> Document:
+    def _document_in(self, row: Row, config: DataConfig, split: Split) -> Document:
         """Make a document that the model can read; the length is checked first, since splitting takes time."""
         for name, cell in (("text", row.values.get(config.text)), ("query", row.values.get(config.query))):
             if isinstance(cell, str) and len(cell) > MAX_CHARACTERS:
                 problem = f"the {name} has {len(cell):,} characters; the limit is {MAX_CHARACTERS:,}."
                 raise RowError(row.place, problem, f"Split it, {_OR_SKIP}")
-        document = parse_document(row, config, splitter)
+        document = parse_document(row, config, split)
         try:
             self.served.model.check_query(document)
         except ValueError as error:

@@ -7,7 +7,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +16,7 @@ import psutil
 import torch
 from torch import Tensor
 
-from fresh.nn.batch import Batch, IntArray, Layout, TokenTable, TokenTensors
+from fresh.nn.batch import Batch, Collator, IntArray, TokenTable
 from fresh.nn.batching import run_batches
 from fresh.nn.network import Network
 from fresh.nn.split_encoder import SplitEncoder
@@ -25,8 +25,6 @@ from fresh.progress import Progress
 from fresh.training.config import EngineConfig
 
 Place = Literal["auto", "memory", "file", "off"]
-NetworkInput = Batch | tuple[Layout, Tensor]
-"""What a network reads: a batch of tokens, or the layout of one and the output of the frozen layers for it."""
 
 _VERSION = 1
 _SHARE = 0.5
@@ -138,31 +136,33 @@ class CachedInputs:
     """Encoded texts that are read many times, with the output of the frozen layers if it is cached."""
 
     table: TokenTable
-    tokens: TokenTensors
+    tokens: Collator
     states: Tensor | None = None
     """The output of the frozen layers, one row a token. Shape: (tokens of all texts, width)."""
     place: str = "nowhere"
     """Where that is cached, in words."""
-    index: TokenTensors | None = None
+    index: Collator | None = None
     """The tokens on the device of `states`, if that is another one."""
 
     @property
     def device(self) -> torch.device:
         """The device on which batches are gathered: a GPU, if all that is needed is there."""
-        return self.tokens.ids.device if self.states is None else self.states.device
+        return self.tokens.device if self.states is None else self.states.device
 
     @property
-    def read(self) -> Callable[[Tensor, int, bool], NetworkInput]:
+    def read(self) -> Callable[[Tensor, int, bool], Batch]:
         """The function that makes a batch from the numbers of texts, its width, and whether all texts are as long."""
         return self.tokens.batch if self.states is None else self._read_cached
 
-    def _read_cached(self, numbers: Tensor, width: int, dense: bool) -> tuple[Layout, Tensor]:
+    def _read_cached(self, numbers: Tensor, width: int, dense: bool) -> Batch:
         assert self.states is not None
-        device = self.tokens.ids.device
-        layout, places = self.tokens.layout(numbers.to(device, non_blocking=True), width, dense)
-        if self.states.device == device:  # else from a mapped file
-            return layout, self.states[places].float()
-        return layout, self.gather(numbers, width).pin_memory().to(device, non_blocking=True).float()
+        device = self.tokens.device
+        if self.states.device == device:
+            return self.tokens.batch(numbers, width, dense, self.states)
+        # From a mapped file to the GPU.
+        batch = self.tokens.batch(numbers.to(device, non_blocking=True), width, dense)
+        hidden = self.gather(numbers, width).pin_memory().to(device, non_blocking=True)
+        return replace(batch, hidden=hidden.float())
 
     def gather(self, numbers: Tensor, width: int) -> Tensor:
         """Collect the cached output for some texts, on the device where it is cached. Shape: (texts, tokens, width)."""
@@ -170,7 +170,7 @@ class CachedInputs:
         places, _ = (self.index or self.tokens).places(numbers.to(self.states.device), width)
         return self.states[places]
 
-    def collate(self, numbers: IntArray) -> NetworkInput:
+    def collate(self, numbers: IntArray) -> Batch:
         """Make a batch as wide as the longest of some texts."""
         lengths = self.table.lengths[numbers]
         width = int(lengths.max())
@@ -204,8 +204,8 @@ def cache_inputs(
     network: Network, table: TokenTable, store: FeatureStore, dtype: torch.dtype, progress: Progress
 ) -> CachedInputs:
     """Put encoded texts where they are read, and run them through the frozen layers unless that was done before."""
-    tokens, split = table.to(network.device, network.padding), network.split
-    if split is None or split.n_lower == 0 or store.place == "off":
+    tokens, split = network.collator(table), network.split
+    if split is None or store.place == "off":
         return CachedInputs(table, tokens)
 
     def fill(rows: Tensor) -> None:
@@ -217,17 +217,17 @@ def cache_inputs(
 
             run_batches(table.lengths, network.device, work, network.budget_share)
 
-    key, shape = _cache_key(split, table, dtype), (len(table.ids), int(split.config.hidden_size))
+    key, shape = _cache_key(split, table, dtype), (len(table.ids), network.encoder.width)
     states = store.fetch(key, shape, dtype, network.device, fill)
-    index = None if states.device == tokens.ids.device else table.to(states.device, network.padding)
+    index = None if states.device == tokens.device else Collator(table, states.device, network.padding)
     return CachedInputs(table, tokens, states, store.describe_place(key), index)
 
 
 def _run_frozen_layers(
-    split: SplitEncoder, tokens: TokenTensors, lengths: IntArray, numbers: IntArray, rows: Tensor
+    split: SplitEncoder, tokens: Collator, lengths: IntArray, numbers: IntArray, rows: Tensor
 ) -> None:
     """Compute the output for some texts and write it to their rows."""
-    width, chosen = int(lengths.max()), torch.from_numpy(numbers).to(tokens.ids.device)
+    width, chosen = int(lengths.max()), torch.from_numpy(numbers).to(tokens.device)
     hidden = split.run_lower(tokens.batch(chosen, width, bool((lengths == width).all())))
     places, is_token = tokens.places(chosen, width)
     rows.index_copy_(0, places[is_token].to(rows.device), hidden[is_token].to(rows.device, rows.dtype))
@@ -239,7 +239,7 @@ def _cache_key(split: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> st
     # Not the names of files: an encoder in a folder can change, and two corpora can share texts.
     def parts() -> Iterator[str | np.ndarray | Tensor]:
         yield f"{dtype} {split.n_lower}"
-        yield split.config.to_json_string()
+        yield split.lower.config.to_json_string()
         for name, weight in split.lower.state_dict().items():
             yield name
             yield weight

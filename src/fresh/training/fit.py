@@ -88,7 +88,7 @@ def _load_trained(data: TrainingPairs[Text], config: ClassifierConfig, context: 
         return None
     classifier = build(_labels(data), config)
     # Scorers read training texts from the cache of the frozen layers, which a loaded network does not have.
-    if classifier.split is not None and classifier.split.n_lower > 0:
+    if classifier.split is not None:
         return None
     load_finished(path, classifier, train.epochs, train.patience)
     return classifier
@@ -186,7 +186,8 @@ def describe(network: Network, inputs: CachedInputs, job: TrainingJob) -> str:
     """Say what is trained, how much of it is padding, and where the output of frozen layers is cached."""
     start = f"{job.context.name}: {len(job.lengths):,} texts, {job.padding:.1%} padding"
     if inputs.states is None or network.split is None:
-        reason = "" if network.split else " (the layers of this encoder cannot be run separately)"
+        is_whole = network.n_frozen > 0 and network.split is None
+        reason = " (the layers of this encoder cannot be run separately)" if is_whole else ""
         return f"{start}; every step runs all layers{reason}."
     size = format_bytes(inputs.states.nbytes)
     return f"{start}; {network.split.n_lower} frozen layers run once, their output ({size}) is kept in {inputs.place}."

@@ -1,4 +1,4 @@
-"""Reading what an annotation tool exported."""
+"""Read what an annotation tool exports."""
 
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,12 +13,12 @@ Kept = list[tuple[str, tuple[str, ...] | None]]
 
 class ReadKept(Protocol):
     def __call__(self, *records: Any, **settings: Any) -> Kept:
-        """Read records: the label of each text, and the words that people marked."""
+        """Read records; return the label and the marked words of each text."""
 
 
 class Refusal(Protocol):
     def __call__(self, *records: Any, **settings: Any) -> str:
-        """Return the message with which records are refused."""
+        """Return the error message about records."""
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_widened_spans_are_reported(tmp_path: Path) -> None:
     records = [{"id": i, "text": FILM.text, "cats": ["good"], "entities": spans} for i, spans in enumerate(cuts)]
     bad = BadRows()
     first, second = annotated.read(annotated.write_lines(tmp_path / "all.jsonl", records), bad)
-    assert bad.summary() == "All 2 rows were read. 2 spans cut a word and were widened to whole words."
+    assert bad.summary() == "All 2 rows were read. 2 spans cut words and were widened to whole words."
     assert (first.human, second.human) == (Mask.from_spans([(1, 2)], 6), Mask.from_spans([(0, 2), (3, 4)], 6))
 
 

@@ -2,12 +2,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import annotated
-from fresh.data.annotation.label_studio import read
-from fresh.data.readers import Row
 from fresh.data.splits import BadRows, DataConfig, read_documents
 
 TEXT = "A 😀 lovely film.\nNot dull."
@@ -155,40 +151,11 @@ def test_annotations_that_cannot_be_used_are_refused(
         ([region(4, 99)], "the span (4, 99) does not fit a text of 26 characters."),
         ([region(9, 4)], "the span (9, 4) does not fit a text of 26 characters."),
         ([region(3, 4)], "the span (3, 4) holds no word, only ' '."),
-        (
-            [region(3, 4), region(0, 1), region(16, 17)],
-            "the span (3, 4) holds no word, only ' '. (and 1 more bad span)",
-        ),
-        (
-            [region(-1, 3), region(50, 60), region(1, 2)],
-            "the span (-1, 3) does not fit a text of 26 characters. (and 2 more bad spans)",
-        ),
     ],
 )
-def test_bad_spans_are_named_and_counted(tmp_path: Path, refusal: Any, spans: list[Any], problem: str) -> None:
+def test_bad_spans_are_named(tmp_path: Path, refusal: Any, spans: list[Any], problem: str) -> None:
     tasks = [task(done(choice("good"))), task(done(*spans, choice("good")), number=2)]
     assert f"line 2: {problem} Fix it in the tool" in refusal(*tasks)
     bad = BadRows()
     assert len(annotated.read(annotated.write_list(tmp_path / "export.json", tasks), bad, skip_bad=True)) == 1
     assert bad.summary() == f"Left out 1 of 2 rows: export.json, row 2: {problem}"
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 30) | st.sampled_from(("labels", "choices", TEXT)),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(("type", "value", "result", "start", "end", "text", "labels", "choices", "from_name")),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(st.lists(JSON, max_size=3), JSON)
-def test_an_unexpected_value_is_an_error_of_its_row(annotations: list[Any], label: Any) -> None:
-    records = [task(*annotations), flat(2, label), {**task(), "annotations": label}]
-    rows = [Row(record, "export.json", f"row {i}", i) for i, record in enumerate(records, start=1)]
-    assert len(list(read(rows, DataConfig()))) == 3

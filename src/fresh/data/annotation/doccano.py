@@ -1,23 +1,22 @@
 """doccano: JSON lines of text, classes and spans.
 
-Formats of doccano 1.8: what a project for intent detection and slot filling reads and writes (text, cats, entities),
-and what one for sequence labeling (label, a list of spans) or text classification (label, a list of classes) writes.
-Its pages index texts as JavaScript does, so spans count UTF-16 code units; "count grapheme clusters" must be off.
+Formats of doccano 1.8: projects for intent detection and slot filling read and write text, cats and entities; projects
+for sequence labeling and text classification write label, a list of spans or of classes. Spans count UTF-16 code units,
+as JavaScript does; the project setting "count grapheme clusters" must be off.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from fresh.data.annotation.aggregate import (
     FIX,
+    RATIONALE_LABEL,
     Annotation,
-    NoLabel,
     is_rationale_label,
     merge_annotations,
-    parse_row,
-    raise_span_errors,
+    parse_groups,
+    set_aside,
     single_choice,
 )
 from fresh.data.config import DataConfig
@@ -26,13 +25,11 @@ from fresh.document import Explanation
 from fresh.errors import RowError
 from fresh.text import from_utf16, to_utf16
 
-ENDING = ".jsonl"
-RATIONALE_LABEL = "RATIONALE"
 COLUMNS = ("label", "entities", "cats", "relations", "Comments")
 
 
 def is_doccano(values: Mapping[str, Any]) -> bool:
-    """Recognize a line of doccano, and not a table with a label and lists in other columns."""
+    """Recognize a line of doccano, but not a table with a label and lists in other columns."""
     lists = {name for name in COLUMNS if isinstance(values.get(name), list)}
     return "text" in values and (
         "label" in lists or (("label" not in values or "Comments" in lists) and bool(lists & {"entities", "cats"}))
@@ -41,11 +38,11 @@ def is_doccano(values: Mapping[str, Any]) -> bool:
 
 def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
     """Convert lines of doccano to rows of a table."""
-    for row in rows:
-        yield parse_row(row, "doccano", partial(_parse_line, row, config))
+    return parse_groups(([row] for row in rows), "doccano", partial(_parse_line, config=config))
 
 
-def _parse_line(row: Row, config: DataConfig) -> Row:
+def _parse_line(lines: Sequence[Row], config: DataConfig) -> Row:
+    [row] = lines
     fields = {name: value for name, value in row.values.items() if name not in COLUMNS or not isinstance(value, list)}
     label = row.values.get("label")
     items = label if isinstance(label, list) else []
@@ -53,36 +50,32 @@ def _parse_line(row: Row, config: DataConfig) -> Row:
     classes = row.values["cats"] if has_cats else [item for item in items if not isinstance(item, list | tuple | dict)]
     if (has_cats or classes) and (config.label not in fields or config.label == DataConfig().label):
         fields[config.label] = single_choice(classes)
-    # Our own export holds the model's rationale. doccano adds comments to what it exports.
+    # A task of ours that doccano did not export, which would add Comments: the rationale is the model's.
     if "probability" in fields and "Comments" not in row.values:
-        fields[config.label] = NoLabel("nobody has annotated it.")
+        fields[config.label] = set_aside(row, "nobody has annotated it.")
     entities = row.values.get("entities")
     spans = [item for item in (entities if isinstance(entities, list) else items) if item not in classes]
     return merge_annotations(row, fields, [Annotation(_parse_spans(row, spans, config), {})], config)
 
 
 def _parse_spans(row: Row, items: Iterable[Any], config: DataConfig) -> tuple[tuple[int, int], ...]:
-    """Read the spans of a line, in characters."""
     labeled = (_parse_span(row, item) for item in items)
     units = [(start, end) for start, end, name in labeled if is_rationale_label(config, name)]
     text = row.values.get(config.text)
     if not isinstance(text, str):
         return ()  # the missing text is reported where texts are read
-    spans = from_utf16(text, units)
-    raise_span_errors(
-        row.place,
-        (
-            f"the span ({start}, {end}) does not fit a text of {to_utf16(text, [(0, len(text))])[0][1]} UTF-16 code "
-            "units, or cuts a character."
-            for (start, end), span in zip(units, spans, strict=True)
-            if span is None
-        ),
-    )
-    return tuple(span for span in spans if span is not None)
+    spans: list[tuple[int, int]] = []
+    for (start, end), span in zip(units, from_utf16(text, units), strict=True):
+        if span is None:
+            [(_, size)] = to_utf16(text, [(0, len(text))])
+            problem = f"the span ({start}, {end}) does not fit a text of {size} UTF-16 code units, or cuts a character."
+            raise RowError(row.place, problem, FIX)
+        spans.append(span)
+    return tuple(spans)
 
 
 def _parse_span(row: Row, item: Any) -> tuple[int, int, str]:
-    """Read start, end and label of a span, which is a list or, with relations, an object."""
+    """Parse start, end and label of a span, which is a list or, in projects with relations, an object."""
     try:
         start, end, name = (
             (item["start_offset"], item["end_offset"], item["label"]) if isinstance(item, Mapping) else item
@@ -94,16 +87,14 @@ def _parse_span(row: Row, item: Any) -> tuple[int, int, str]:
     raise RowError(row.place, f"a span is [start, end, label], got {item!r:.60}.", FIX)
 
 
-def format_task(explanation: Explanation) -> str:
-    """Format an explanation as a line with the model's label and spans."""
+def to_task(explanation: Explanation) -> dict[str, Any]:
+    """Convert an explanation to a line with the model's label and spans."""
     document, prediction = explanation.document, explanation.prediction
-    record = {
+    task = {
         "id": document.id,
         "text": document.text,
         "cats": [prediction.label],
         "entities": [[start, end, RATIONALE_LABEL] for start, end in to_utf16(document.text, explanation.spans)],
         "probability": prediction.probability,
     }
-    if document.query:
-        record["query"] = " ".join(document.query)
-    return json.dumps(record, ensure_ascii=False)
+    return task | {"query": " ".join(document.query)} if document.query else task

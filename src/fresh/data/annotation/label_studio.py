@@ -1,24 +1,23 @@
-"""Label Studio: tasks with the model's label and spans as predictions, and people's annotations back.
+"""Label Studio: tasks with the model's label and spans as predictions, and exported annotations.
 
-Formats of Label Studio 1.x: tasks as JSON (data, predictions, annotations) and JSON_MIN, one flat object for each
-annotation. Spans count code points; versions before 2022 counted UTF-16 code units, which shows in the text next to
-each span.
+Formats of Label Studio 1.x: JSON (tasks with data, predictions and annotations) and JSON_MIN (one flat object for each
+annotation). Spans count code points; versions before 2022 counted UTF-16 code units.
 """
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from fresh.data.annotation.aggregate import (
+    RATIONALE_LABEL,
     Annotation,
-    NoLabel,
     check_span_texts,
     is_rationale_label,
     matches_text,
     merge_annotations,
-    parse_row,
+    parse_groups,
+    set_aside,
     single_choice,
 )
 from fresh.data.config import DataConfig
@@ -27,9 +26,7 @@ from fresh.document import Explanation
 from fresh.errors import RowError
 from fresh.text import Spans, from_utf16
 
-ENDING = ".json"
 CONFIG_ENDING = ".config.xml"
-RATIONALE_LABEL = "RATIONALE"
 CONFIG = """\
 <View>
 {query}  <Labels name="rationale" toName="text">
@@ -46,41 +43,41 @@ QUERY = '  <Header value="$query"/>\n'
 
 def is_label_studio(values: Mapping[str, Any]) -> bool:
     """Recognize a task, or a flat annotation of JSON_MIN."""
-    if is_task(values):
+    if _is_task(values):
         return any(isinstance(values.get(name), list) for name in ("annotations", "completions", "predictions"))
     return "annotation_id" in values and "lead_time" in values
 
 
-def is_task(values: Mapping[str, Any]) -> bool:
-    """Tell a task from a flat annotation of JSON_MIN."""
+def _is_task(values: Mapping[str, Any]) -> bool:
     return isinstance(values.get("data"), Mapping)
 
 
 def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
     """Convert tasks, or all flat annotations of a task, to rows of a table."""
-    for _, group in itertools.groupby(rows, _task_id):
-        row, *more = group
-        parse = partial(_parse_task, row, config) if is_task(row.values) else partial(_parse_flat, [row, *more], config)
-        yield parse_row(row, "Label Studio", parse)
+    # JSON_MIN keeps the annotations of a task next to each other.
+    groups = (list(group) for _, group in itertools.groupby(rows, _task_id))
+    return parse_groups(groups, "Label Studio", partial(_parse_rows, config=config))
 
 
 def _task_id(row: Row) -> tuple[str, Any]:
-    """Identify the task of a row; JSON_MIN keeps the annotations of a task next to each other."""
-    flat = not row.error and not is_task(row.values) and row.values.get("id") is not None
+    flat = not row.error and not _is_task(row.values) and row.values.get("id") is not None
     return ("task", row.values["id"]) if flat else ("row", row.number)
 
 
+def _parse_rows(rows: Sequence[Row], config: DataConfig) -> Row:
+    return _parse_task(rows[0], config) if _is_task(rows[0].values) else _parse_flat(rows, config)
+
+
 def _parse_task(row: Row, config: DataConfig) -> Row:
-    """Parse a task with all its annotations; if some are the ground truth, no others count."""
     fields = dict(row.values["data"])
     if config.id and config.id not in fields:
         fields[config.id] = row.values.get("id")
     all_items = row.values.get("annotations") or row.values.get("completions") or []
     items = [item for item in all_items if not item.get("was_cancelled") and not item.get("skipped")]
-    # A reviewer marks an annotation as the ground truth to settle what the others disagree on.
+    # A reviewer marks an annotation as the ground truth to settle a disagreement; then no other counts.
     items = [item for item in items if item.get("ground_truth")] or items
     if not items and fields.get(config.label) is None:
-        fields[config.label] = NoLabel("it was skipped." if all_items else "nobody has annotated it.")
+        fields[config.label] = set_aside(row, "it was skipped." if all_items else "nobody has annotated it.")
     annotations = [_parse_annotation(row, item.get("result") or (), fields, config) for item in items]
     return merge_annotations(row, fields, annotations, config)
 
@@ -88,7 +85,7 @@ def _parse_task(row: Row, config: DataConfig) -> Row:
 def _parse_annotation(
     row: Row, result: Iterable[Mapping[str, Any]], fields: Mapping[str, Any], config: DataConfig
 ) -> Annotation:
-    """Parse one annotation; results that are neither a class of the text nor a span are ignored."""
+    """Parse one annotation; ignore results that are neither a class of the text nor a span."""
     regions: list[Mapping[str, Any]] = []
     choices: dict[str, Any] = {}
     for item in result:
@@ -101,7 +98,6 @@ def _parse_annotation(
 
 
 def _parse_flat(rows: Sequence[Row], config: DataConfig) -> Row:
-    """Parse all flat annotations of one task."""
     annotations = []
     for row in rows:
         named = [(name, region) for name, value in row.values.items() if _holds_spans(value) for region in value]
@@ -119,13 +115,12 @@ def _holds_spans(value: Any) -> bool:
 
 
 def parse_choice(value: Any) -> Any:
-    """Unwrap a choice or a number of stars: the only one as it is, several as a tuple, none as None."""
+    """Unwrap a choice or a number of stars: one as itself, several as a tuple, none as None."""
     choices = value.get("choices", value.get("rating")) if isinstance(value, Mapping) else value
     return single_choice(choices) if isinstance(choices, list) else choices
 
 
 def _parse_spans(row: Row, regions: Sequence[Mapping[str, Any]], text: object) -> Spans:
-    """Read spans; those that fit the text next to them only as UTF-16 code units are converted."""
     pairs = [(region.get("start"), region.get("end")) for region in regions]
     spans = tuple((start, end) for start, end in pairs if type(start) is int and type(end) is int)
     if len(spans) < len(pairs):
@@ -134,7 +129,7 @@ def _parse_spans(row: Row, regions: Sequence[Mapping[str, Any]], text: object) -
     if not isinstance(text, str):
         return ()  # the missing text is reported where texts are read
     expected = [region.get("text") for region in regions]
-    # Versions before 2022 do not say that they count code units; only the text next to a span shows it.
+    # Files do not say that they count UTF-16 code units; only the text next to each span shows it.
     converted = tuple(span for span in from_utf16(text, spans) if span is not None)
     if not _all_match(text, spans, expected) and len(converted) == len(spans) and _all_match(text, converted, expected):
         return converted
@@ -146,8 +141,8 @@ def _all_match(text: str, spans: Spans, expected: Sequence[str | None]) -> bool:
     return all(matches_text(text, start, end, words) for (start, end), words in zip(spans, expected, strict=True))
 
 
-def format_task(explanation: Explanation) -> str:
-    """Format an explanation as a task with a prediction: the spans, the class and its probability."""
+def to_task(explanation: Explanation) -> dict[str, Any]:
+    """Convert an explanation to a task with a prediction: the spans, the class and its probability."""
     document, prediction = explanation.document, explanation.prediction
     target = {"to_name": "text", "origin": "prediction"}
     regions = [
@@ -164,13 +159,13 @@ def format_task(explanation: Explanation) -> str:
     if document.query:
         data["query"] = " ".join(document.query)
     model = {"model_version": "fresh", "score": prediction.probability, "result": result}
-    return json.dumps({"data": data, "predictions": [model]}, ensure_ascii=False)
+    return {"data": data, "predictions": [model]}
 
 
 def format_config(_data: str, labels: Sequence[str], has_query: bool) -> str:
     """Format the labeling configuration.
 
-    :param has_query: Whether to show queries above the texts.
+    :param has_query: Show queries above the texts.
     """
     from xml.sax.saxutils import quoteattr  # slow to import
 

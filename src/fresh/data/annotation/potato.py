@@ -1,11 +1,11 @@
-"""Potato: tasks with the model's label and spans filled in, the project's configuration, and people's annotations back.
+"""Potato: tasks with the model's label and spans filled in, the project's configuration, and exported annotations.
 
-Tasks are JSON lines for Potato 2: id, text, and pre-annotation in the field predictions, by the name of the annotation
-scheme. The configuration must lie in the folder of the task, next to the data.
+Tasks are JSON lines for Potato 2: id, text, and predictions by the name of the annotation scheme. The configuration
+must be in the same folder.
 
-Annotations are the annotated_instances.jsonl of Potato 1 (id, displayed_text, label_annotations, span_annotations), and
-the annotations.jsonl of Potato 2's export (instance_id, user_id, labels, spans), which holds no texts: each line needs
-its text added. Spans count code points; Potato 1 counts them without the white space before the text.
+Annotations are the annotated_instances.jsonl of Potato 1 (id, displayed_text, label_annotations, span_annotations) and
+the annotations.jsonl of Potato 2 (instance_id, user_id, labels, spans), which holds no texts: add the text to each
+line. Spans count code points.
 """
 
 import json
@@ -14,12 +14,14 @@ from functools import partial
 from typing import Any
 
 from fresh.data.annotation.aggregate import (
+    RATIONALE_LABEL,
     Annotation,
     check_span_texts,
+    group_rows,
     is_rationale_label,
     matches_text,
     merge_annotations,
-    parse_row,
+    parse_groups,
     parse_span,
     single_choice,
 )
@@ -30,7 +32,6 @@ from fresh.errors import RowError
 
 ENDING = ".jsonl"
 CONFIG_ENDING = ".config.yaml"
-RATIONALE_LABEL = "RATIONALE"
 CONFIG = """\
 # Potato 2:  potato start {config} -p 8000
 annotation_task_name: {title}
@@ -57,10 +58,10 @@ SPAN_TARGET = ", span_target: true, display_options: {preserve_whitespace: true}
 
 FIRST_VERSION = ("label_annotations", "span_annotations")
 SECOND_VERSION = ("labels", "spans")
+# Replaces the class where the answer was typed rather than chosen.
 TEXT_BOX = "text_box"
-"""Stands in the place of a class where the answer was typed, not chosen."""
+# Values of a class that was not chosen, or no longer.
 NOT_CHOSEN = (None, False, "", "false")
-"""Values of a choice that was not made, or was taken back."""
 
 
 def is_potato(values: Mapping[str, Any]) -> bool:
@@ -71,16 +72,11 @@ def is_potato(values: Mapping[str, Any]) -> bool:
 
 def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
     """Convert annotations to rows of a table; all annotations of a text become one row."""
-    texts: dict[object, list[Row]] = {}
-    for row in rows:
-        name = row.values.get("id", row.values.get("instance_id"))
-        texts.setdefault(("row", row.number) if row.error else ("text", str(name)), []).append(row)
-    for lines in texts.values():
-        yield parse_row(lines[0], "Potato", partial(_parse_lines, lines, config))
+    texts = group_rows(rows, lambda row: str(row.values.get("id", row.values.get("instance_id"))))
+    return parse_groups(texts, "Potato", partial(_parse_lines, config=config))
 
 
 def _parse_lines(lines: Sequence[Row], config: DataConfig) -> Row:
-    """Parse all annotations of one text."""
     row = next((row for row in lines if config.text in row.values), lines[0])
     own = {*FIRST_VERSION, *SECOND_VERSION, "instance_id", "user_id", "displayed_text", "links", "behavioral_data"}
     fields = {name: value for name, value in row.values.items() if name not in own}
@@ -110,7 +106,7 @@ def _parse_annotation(row: Row, text: Any, config: DataConfig) -> Annotation:
 
 
 def parse_choices(answer: Any) -> list[Any]:
-    """List the classes that were chosen for one question, or what was typed."""
+    """List the classes that were chosen for one question, or the typed answer."""
     if not isinstance(answer, Mapping):
         return [] if answer in NOT_CHOSEN else [answer]
     choices = answer["labels"] if isinstance(answer.get("labels"), Mapping) else answer
@@ -126,12 +122,11 @@ def _span_label(span: Mapping[str, Any]) -> str:
 
 
 def _parse_spans(row: Row, items: Sequence[Mapping[str, Any]], text: Any) -> tuple[tuple[int, int], ...]:
-    """Read spans, in characters of the text, and check that they hold the words written next to them."""
     spans = tuple(parse_span(row, item) for item in items)
     if not isinstance(text, str):
         return spans
     expected = [item.get("span", item.get("text")) for item in items]
-    # Potato 1 counts from the first character that is not white space; the text next to each span shows it.
+    # Potato 1 counts from the first character that is not white space; only the text next to each span shows it.
     n_leading = len(text) - len(text.lstrip())
     moved = tuple((start + n_leading, end + n_leading) for start, end in spans)
     if any(expected) and all(matches_text(text, *span, words) for span, words in zip(moved, expected, strict=True)):
@@ -140,49 +135,38 @@ def _parse_spans(row: Row, items: Sequence[Mapping[str, Any]], text: Any) -> tup
     return spans
 
 
-def format_task(explanation: Explanation) -> str:
-    """Format an explanation as a line with the model's label and spans."""
+def to_task(explanation: Explanation) -> dict[str, Any]:
+    """Convert an explanation to a line with the model's label and spans."""
     document, prediction = explanation.document, explanation.prediction
-    record = {
-        "id": document.id,
-        "text": document.text,
-        "predictions": {
-            "label": prediction.label,
-            "rationale": [{"start": start, "end": end, "label": RATIONALE_LABEL} for start, end in explanation.spans],
-            "confidence": prediction.probability,
-        },
+    predictions = {
+        "label": prediction.label,
+        "rationale": [{"start": start, "end": end, "label": RATIONALE_LABEL} for start, end in explanation.spans],
+        "confidence": prediction.probability,
     }
-    if document.query:
-        record["query"] = " ".join(document.query)
-    return json.dumps(record, ensure_ascii=False)
+    task = {"id": document.id, "text": document.text, "predictions": predictions}
+    return task | {"query": " ".join(document.query)} if document.query else task
 
 
 def format_config(data: str, labels: Sequence[str], has_query: bool) -> str:
     """Format the configuration of a project that corrects labels and spans.
 
-    :param data: Name of the data file, next to which the configuration lies.
-    :param has_query: Whether to show queries above the texts.
+    :param data: Name of the data file in the same folder.
+    :param has_query: Show queries above the texts.
     """
     schemes = (format_choices("label", "Which class is it?", labels), SPAN_SCHEME)
     return format_project(data, "Rationales", schemes, has_query, settings=PRE_ANNOTATION, text_options=SPAN_TARGET)
 
 
 def format_project(
-    data: str,
-    title: str,
-    schemes: Iterable[str],
-    has_query: bool,
-    *,
-    settings: str,
-    text_options: str = "",
+    data: str, title: str, schemes: Iterable[str], has_query: bool, *, settings: str, text_options: str = ""
 ) -> str:
     """Format the configuration of a project.
 
-    :param data: Name of the data file, next to which the configuration lies.
-    :param schemes: What is asked, as YAML.
-    :param has_query: Whether to show queries above the texts.
+    :param data: Name of the data file in the same folder.
+    :param schemes: The questions, as YAML.
+    :param has_query: Show queries above the texts.
     :param settings: Further settings, as YAML.
-    :param text_options: Further properties of the text on the page, as YAML.
+    :param text_options: Further properties of the displayed text, as YAML.
     """
     stem = data.removesuffix(ENDING)
     return CONFIG.format(

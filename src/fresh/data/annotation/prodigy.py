@@ -1,7 +1,7 @@
 """Prodigy: the JSON lines of `prodigy db-out`.
 
-The task format of its documentation (Annotation interfaces): text, tokens, spans (start, end, token_start and, the last
-token, token_end), answer; a class as label, as accept among options, or as cats. Spans count code points.
+The task format of its documentation ("Annotation interfaces"): text, spans (start, end), answer, and a class as label,
+as accept among options, or as cats. Spans count code points.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,13 +10,13 @@ from typing import Any
 
 from fresh.data.annotation.aggregate import (
     Annotation,
-    NoLabel,
     check_span_texts,
+    group_rows,
     is_rationale_label,
     merge_annotations,
-    parse_row,
+    parse_groups,
     parse_span,
-    raise_span_errors,
+    set_aside,
     single_choice,
 )
 from fresh.data.config import DataConfig
@@ -29,29 +29,25 @@ FIELDS = ("spans", "tokens", "options", "accept", "cats", "meta", "answer", "lab
 
 def is_prodigy(values: Mapping[str, Any]) -> bool:
     """Recognize a line of Prodigy."""
-    return "text" in values and values.get("answer") in ANSWERS and any(sign in values for sign in SIGNS)
+    return "text" in values and str(values.get("answer")) in ANSWERS and any(sign in values for sign in SIGNS)
 
 
 def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
     """Convert lines of Prodigy to rows of a table; all lines about one text become one row."""
-    texts: dict[object, list[Row]] = {}
-    for row in rows:
-        texts.setdefault(row.values.get("_input_hash", f"row {row.number}"), []).append(row)
-    for lines in texts.values():
-        yield parse_row(lines[0], "Prodigy", partial(_parse_lines, lines, config))
+    texts = group_rows(rows, lambda row: str(row.values.get("_input_hash", f"row {row.number}")))
+    return parse_groups(texts, "Prodigy", partial(_parse_lines, config=config))
 
 
 def _parse_lines(lines: Sequence[Row], config: DataConfig) -> Row:
-    """Parse all annotations of one text."""
     accepted = [row for row in lines if row.values.get("answer") == "accept"]
     fields: dict[str, Any] = {}
     for row in accepted or lines[:1]:
         fields |= dict(row.values["meta"]) if isinstance(row.values.get("meta"), Mapping) else {}
         fields |= {name: value for name, value in row.values.items() if name not in FIELDS}
-    # Prodigy marks tasks to be left out, whatever their annotations.
+    # Annotators reject or ignore a task to leave it out, whatever its annotations.
     if not accepted:
         verb = ANSWERS.get(str(lines[0].values.get("answer")), "not answered")
-        fields[config.label] = NoLabel(f"it was {verb}.")
+        fields[config.label] = set_aside(lines[0], f"it was {verb}.")
     has_label = config.label in fields
     annotations = [
         Annotation(_parse_spans(row, config), {} if has_label else _parse_label(row.values, config)) for row in accepted
@@ -60,7 +56,7 @@ def _parse_lines(lines: Sequence[Row], config: DataConfig) -> Row:
 
 
 def _parse_label(values: Mapping[str, Any], config: DataConfig) -> dict[str, Any]:
-    """Read the class of a text: chosen among options, shown and accepted, or one of cats."""
+    """Parse the class of a text: chosen among options, shown and accepted, or one of cats."""
     if isinstance(values.get("accept"), list):
         chosen = tuple(values["accept"])
     elif isinstance(values.get("cats"), Mapping):
@@ -73,24 +69,11 @@ def _parse_label(values: Mapping[str, Any], config: DataConfig) -> dict[str, Any
 
 
 def _parse_spans(row: Row, config: DataConfig) -> tuple[tuple[int, int], ...] | None:
-    """Read the spans of a line, and check that they match their tokens and texts."""
     if not isinstance(row.values.get("spans"), list):
         return None
     items = [item for item in row.values["spans"] if is_rationale_label(config, str(item.get("label")))]
     spans = tuple(parse_span(row, item) for item in items)
-    raise_span_errors(row.place, (problem for item in items for problem in _find_token_errors(row, item)))
     text = row.values.get(config.text)
     if isinstance(text, str):
         check_span_texts(row, text, spans, [item.get("text") for item in items])
     return spans
-
-
-def _find_token_errors(row: Row, item: Mapping[str, Any]) -> Iterator[str]:
-    tokens, first, last = row.values.get("tokens"), item.get("token_start"), item.get("token_end")
-    if not isinstance(tokens, list) or type(first) is not int or type(last) is not int:
-        return
-    start, end = item["start"], item["end"]
-    if not 0 <= first <= last < len(tokens):
-        yield f"the tokens {first} to {last} of the span ({start}, {end}) are not among {len(tokens)} tokens."
-    elif (tokens[first].get("start"), tokens[last].get("end")) != (start, end):
-        yield f"the span ({start}, {end}) is not where its tokens {first} to {last} are."

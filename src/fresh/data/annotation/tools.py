@@ -1,6 +1,7 @@
 """All annotation tools: recognize and read their files, and write explanations as tasks for them."""
 
 import itertools
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,13 +23,13 @@ class _Format:
     """A kind of file, recognized by its first object."""
 
     title: str
-    """What errors call it."""
+    """Its name in error messages."""
     matches: Callable[[Mapping[str, Any]], bool] = lambda _values: False
     read: Callable[[Iterable[Row], DataConfig], Iterator[Row]] = lambda rows, _config: iter(rows)
     """Converts its rows to rows of a table."""
 
 
-# In this order: a task of Potato, for example, looks like a table, too.
+# The order matters: a task for Potato, for example, also looks like a table.
 FORMATS = {
     "label_studio": _Format("Label Studio's JSON", label_studio.is_label_studio, label_studio.read),
     "prodigy": _Format("Prodigy's JSON lines", prodigy.is_prodigy, prodigy.read),
@@ -49,7 +50,7 @@ FORMATS = {
 
 
 def to_table(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
-    """Convert the rows of an annotation tool to rows of a table; the first row that can be read decides the format."""
+    """Convert the rows of an annotation tool to rows of a table; the first readable row decides the format."""
     rest = iter(rows)
     for row in rest:
         if row.error:
@@ -65,7 +66,7 @@ def _recognize(values: Mapping[str, Any]) -> str:
 
 
 def check_format(name: str, actual: str, config: DataConfig) -> None:
-    """Refuse a file whose format is not the one that was set."""
+    """Refuse a file whose format differs from the setting."""
     if config.format in ("auto", actual):
         return
     if actual == "annotations":
@@ -79,35 +80,22 @@ def check_format(name: str, actual: str, config: DataConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Exporter:
-    """How a tool reads its tasks."""
+    """The files that a tool imports."""
 
     title: str
     ending: str
-    format_task: Callable[[Explanation], str]
-    brackets: tuple[str, str, str] = ("", "\n", "\n")
-    """Text before, between and after the tasks."""
+    to_task: Callable[[Explanation], dict[str, Any]]
     config_ending: str = ""
     format_config: Callable[[str, Sequence[str], bool], str] | None = None
-    """Formats the tool's configuration for a file of tasks, its labels, and whether there are queries."""
+    """Formats the tool's configuration from the name of the file, the labels, and whether there are queries."""
 
 
 TOOLS = {
     "label_studio": _Exporter(
-        "Label Studio",
-        label_studio.ENDING,
-        label_studio.format_task,
-        ("[\n", ",\n", "\n]\n"),
-        label_studio.CONFIG_ENDING,
-        label_studio.format_config,
+        "Label Studio", ".json", label_studio.to_task, label_studio.CONFIG_ENDING, label_studio.format_config
     ),
-    "doccano": _Exporter("doccano", doccano.ENDING, doccano.format_task),
-    "potato": _Exporter(
-        "Potato",
-        potato.ENDING,
-        potato.format_task,
-        config_ending=potato.CONFIG_ENDING,
-        format_config=potato.format_config,
-    ),
+    "doccano": _Exporter("doccano", ".jsonl", doccano.to_task),
+    "potato": _Exporter("Potato", potato.ENDING, potato.to_task, potato.CONFIG_ENDING, potato.format_config),
 }
 
 
@@ -118,7 +106,7 @@ class ExportResult:
     count: int
     """Number of tasks."""
     files: tuple[Path, ...]
-    """The tasks and, for some tools, the configuration."""
+    """The tasks and, if the tool needs one, the configuration."""
 
 
 def export(explanations: Iterable[Explanation], path: str | Path, tool: str) -> ExportResult:
@@ -128,41 +116,30 @@ def export(explanations: Iterable[Explanation], path: str | Path, tool: str) -> 
     """
     target, *configs = export_paths(path, tool)
     exporter, labels, has_query, count = TOOLS[tool], set[str](), False, 0
-    before, between, after = exporter.brackets
+    before, between, after = ("[\n", ",\n", "\n]\n") if exporter.ending == ".json" else ("", "\n", "\n")
     with atomic_write(target) as partial:
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             file.write(before)
             for count, explanation in enumerate(explanations, start=1):
                 document = explanation.document
-                _check_encodable(document)
                 labels |= explanation.prediction.probabilities.keys()
                 has_query |= bool(document.query)
                 numbered = document if document.id else replace(document, id=f"document-{count}")
-                named = explanation if document.id else replace(explanation, document=numbered)
-                file.write(f"{between if count > 1 else ''}{exporter.format_task(named)}")
+                task = exporter.to_task(replace(explanation, document=numbered))
+                file.write(f"{between if count > 1 else ''}{json.dumps(task, ensure_ascii=False)}")
             file.write(after)
         if not count:
             raise DataError("There is nothing to export: no text was explained.")
-        # Before the tasks appear: once they are there, the export is complete.
-        for place in configs:
-            assert exporter.format_config is not None
-            with atomic_write(place) as config:
+        # Before the tasks appear, because once they do, the export is complete.
+        if exporter.format_config:
+            with atomic_write(configs[0]) as config:
                 text = exporter.format_config(target.name, sorted(labels), has_query)
                 config.write_text(text, encoding="utf-8", newline="\n")
     return ExportResult(count, (target, *configs))
 
 
-def _check_encodable(document: Document) -> None:
-    try:
-        document.text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"The text of document {document.id!r} holds half a character ({error.reason}). Fix it, or leave it out."
-        ) from error
-
-
 def export_paths(path: str | Path, tool: str) -> tuple[Path, ...]:
-    """List the files that an export writes, and refuse a path that it cannot write to."""
+    """List the files that an export writes; refuse a path that cannot be written."""
     if tool not in TOOLS:
         raise DataError(suggest(tool, "a tool that can be exported to", TOOLS))
     exporter, target = TOOLS[tool], Path(path)
@@ -172,16 +149,14 @@ def export_paths(path: str | Path, tool: str) -> tuple[Path, ...]:
             f"Give it the ending {exporter.ending}."
         )
     check_output(target, overwrite=True)
-    if not exporter.config_ending:
-        return (target,)
-    return target, target.with_name(target.name.removesuffix(exporter.ending) + exporter.config_ending)
+    config = target.with_name(target.name.removesuffix(exporter.ending) + exporter.config_ending)
+    return (target, config) if exporter.config_ending else (target,)
 
 
 def read_explanations(rows: Iterable[Row], documents: Iterable[Document]) -> Iterator[Explanation]:
-    """Join the records of `fresh explain`, which hold no texts, with the documents that were explained.
+    """Join the records of `fresh explain`, which hold no texts, with the explained documents.
 
-    :param rows: The records.
-    :param documents: The documents, in the same order; further documents are skipped.
+    :param documents: The documents in the order of the records; documents without a record are skipped.
     """
     rest = iter(documents)
     for row in rows:
