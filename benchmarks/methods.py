@@ -93,7 +93,7 @@ def main() -> None:
     feature_store: FeatureStore | None = None
     for seed in map(int, args.seeds.split(",")):
         run = resolve_settings(args.corpus, args.data_dir, None, {**given, "seed": seed})
-        feature_store = feature_store or FeatureStore.from_config(run.method.train.engine)
+        feature_store = feature_store or FeatureStore(run.method.train.engine)
         splits = read_splits(args.corpus, args.data_dir, run, SILENT)
         splits = Splits(*(part[: args.documents] for part in (splits.train, splits.dev, splits.test)))
         splits = drop_too_long_splits(splits, run.method.network, False, SILENT)

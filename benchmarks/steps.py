@@ -30,7 +30,7 @@ from fresh.nn.classifier import Classifier
 from fresh.nn.tokenizer import Text
 from fresh.training.cuda_graphs import GraphedTrainStep
 from fresh.training.distributed import process_group
-from fresh.training.fit import TrainingPairs, prepare
+from fresh.training.fit import TrainingPairs, build, prepare
 from fresh.training.loop import RunContext, TrainingJob, train_epoch
 from fresh.training.step import TrainStep
 
@@ -73,7 +73,8 @@ def prepared(encoder: str, n_texts: int, n_pieces: int, n_steps: int) -> tuple[C
     given = {"encoder": encoder, "layers": "all", "precision": "bf16", "batch_size": n_texts, "epochs": 1}
     config = from_mapping(FreshConfig, given)
     pairs = texts(n_texts * n_steps, n_pieces, 0)
-    classifier, _, job = prepare(TrainingPairs(pairs, pairs[:n_texts]), config, RunContext())
+    classifier = build(sorted({label for _, label in pairs}), config)
+    job = prepare(classifier, TrainingPairs(pairs, pairs[:n_texts]), config, RunContext())
     return classifier, job
 
 

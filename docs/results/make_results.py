@@ -31,9 +31,8 @@ from fresh.config import suggest
 from fresh.errors import ConfigError
 from fresh.experiments.figures import FigureData, figure_data, read_figure_config
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.manifest import make_manifest
 from fresh.experiments.plot import plot_figure
-from fresh.experiments.results import read_results
+from fresh.experiments.results import make_manifest, read_results
 from fresh.experiments.store import PLANS, REPORT, TIMES, RunStore, check_folder
 
 HERE = Path(__file__).parent

@@ -105,7 +105,7 @@ def train(
     context = RunContext(
         progress=progress,
         folder=partial,
-        feature_store=FeatureStore.from_config(run.method.train.engine),
+        feature_store=FeatureStore(run.method.train.engine),
         checkpoint_every=CHECKPOINT_SECONDS,
     )
     try:
@@ -128,7 +128,7 @@ def _train_and_evaluate(
     result = train_method(run.config.method, splits, run.method, context, scorer)
     model = result.model
     if run.config.baseline:
-        masks = result.masks, result.dev_masks
+        masks = result.masks(), result.dev_masks()
         baselines = train_baselines(splits, model, masks, result.support, run.method, context)
     else:
         baselines = Baselines(result.support, majority=majority_label(splits.train))
@@ -171,7 +171,7 @@ def resolve_settings(
     values: dict[str, Any] = {} if config is None else dict(flatten(read_toml(Path(config))))
     values |= dict(flatten(settings))
     name = str(values.get("method", "fresh"))
-    method_values, run_values, problems = split_settings(name, values, RunConfig)
+    method_values, run_values, problems = split_settings(name, values)
     method = find_config(name)
     if data_dir is not None:
         corpus, names = find_corpus(_corpus_name(data)), {path.rpartition(".")[2] for path in method_values}

@@ -57,7 +57,7 @@ class Predictor:
             # A predictor reads every word that is shown, also where the support model reads only beginnings.
             long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
             whole.append(ClassifierConfig(replace(config.network, long=long), config.train))
-        return [cls(classifier) for classifier, _ in train_classifiers(texts, whole, context)]
+        return [cls(classifier) for classifier in train_classifiers(texts, whole, context)]
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         """Classify rationales."""

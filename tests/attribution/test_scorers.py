@@ -15,10 +15,8 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document
 from fresh.errors import MissingExtraError
-from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Pooling
 from fresh.selection.discretizers import TopK
-from fresh.training.config import ClassifierConfig, TrainConfig
 from networks import FEW, assert_same, documents, support_of, trace
 from tiny import ARCHITECTURES, WORDS
 from toy import DECIDING
@@ -206,20 +204,3 @@ def test_equal_words_side_by_side_tie_when_each_is_left_out(support: SupportMode
 def test_documents_are_group_by_what_their_variants_cost() -> None:
     items = [Document.from_words(["good"] * size) for size in (1500, 500, 49, 3000, 1)]
     assert [[len(item.words) for item in group] for group in _group(items)] == [[1500, 500], [49], [3000], [1]]
-
-
-@pytest.mark.parametrize("name", ["attention", "attention_gradient", "attention_shift"])
-def test_documents_of_training_score_the_same_without_running_frozen_layers_again(
-    name: str, toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = ClassifierConfig(NetworkConfig(str(encoders["bert"]), layers=1), TrainConfig(epochs=1, device="cpu"))
-    support = SupportModel.train(toy.train[:24], toy.dev, config)
-    items = [example.document for example in toy.train[:24]]
-    plain = make_scorer(name, SupportModel(support.classifier), {}).score(items)
-    split = support.classifier.split
-    assert split is not None
-    if name == "attention":  # the others ask the last frozen layer
-        monkeypatch.setattr(split, "run_lower", lambda _batch: pytest.fail("run again"))
-    for found, expected in zip(make_scorer(name, support, {}).score(items), plain, strict=True):
-        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
-        assert found.target == expected.target

@@ -15,8 +15,6 @@ from fresh.audit.invariance import (
     WordSampler,
     _batches,
     _Counterexample,
-    _FixedExtractor,
-    _Trial,
     change_document,
     check_invariance,
     possible_changes,
@@ -97,7 +95,7 @@ def test_words_come_from_the_corpus_and_are_made_up() -> None:
     assert "a" not in words
 
 
-def test_a_multiplied_word_stands_in_its_place() -> None:
+def test_a_multiplied_word_is_repeated_in_place() -> None:
     words = change_document(FILM, MIDDLE, "multiplied", sampler()).document.words
     place = words.index("good")
     assert set(words[:place]) == {"a"}
@@ -164,12 +162,9 @@ def test_a_predictor_that_knows_documents_by_name_learns_nothing_from_trials(
 def test_a_counterexample_is_shown_whole() -> None:
     before, after = Document.from_words(("a", "good", "film"), ("why",), "x"), Document.from_words(("good",), ("why",))
     mask, left = Mask.from_spans([(1, 2)], 3), Mask.full(1)
-    trial = _Trial(before, mask, Change("deleted", after, left))
-    found = _Counterexample(
-        trial,
-        Explanation(before, mask, before.cut(mask), cheats.sure("pos")),
-        Explanation(after, left, after.cut(left), cheats.sure("neg")),
-    )
+    item = Explanation(before, mask, before.cut(mask), cheats.sure("pos"))
+    changed = Explanation(after, left, after.cut(left), cheats.sure("neg"))
+    found = _Counterexample(item, Change("deleted", after, left), item, changed)
     assert found.lines() == [
         "document 'x', dropped words deleted; selected words are in brackets:",
         "  before: a [good] film",
@@ -219,15 +214,8 @@ def test_the_extractor_of_the_model_reads_the_first_changes_too(
     assert read == [N_READ_ALONG, N_READ_ALONG]  # before and after the change
 
 
-def test_an_extractor_that_knows_old_documents_only_is_no_hindrance() -> None:
-    held = _FixedExtractor(HumanRationales({}))
-    held.reads_along = True
-    document = Document.from_words(("a", "b"))
-    held.masks = {document: Mask.full(2)}
-    assert held.extract([document]) == [Mask.full(2)]
-
-
-def test_a_model_that_changes_documents_itself_cannot_be_held() -> None:
-    held = _FixedExtractor(HumanRationales({}))
-    with pytest.raises(ValueError, match=r"changed document 'x' before it selected words"):
-        held.extract([Document.from_words(("a",), id="x")])
+def test_human_rationales_exist_for_unchanged_documents_only(
+    model: Rationalizer, texts: list[Document], toy: Splits
+) -> None:
+    annotated = replace(model, extractor=HumanRationales.of(toy.test))
+    assert check_invariance(annotated, annotated.explain(texts), 50).verdict.found == "holds"

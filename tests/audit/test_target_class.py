@@ -38,7 +38,6 @@ from tiny import WORDS
 
 FEW: dict[str, Any] = {"samples": 40, "steps": 4}
 TARGETED = [name for name in SCORERS if name not in ("attention", "random")]
-SIGNED = [name for name in TARGETED if name != "gradient"]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def scorer_of(name: str, support: SupportModel) -> TargetedScorer:
     return scorer
 
 
-# Every scorer that explains a label can be asked about another
+# Every scorer that explains a label can explain another
 
 
 def test_all_scorers_that_differentiate_or_leave_words_out_have_a_target() -> None:
@@ -78,7 +77,7 @@ def test_all_scorers_that_differentiate_or_leave_words_out_have_a_target() -> No
 
 
 @pytest.mark.parametrize("name", TARGETED)
-def test_asked_about_the_predicted_label_a_scorer_says_the_same(name: str, three: SupportModel) -> None:
+def test_the_predicted_label_is_the_default_target(name: str, three: SupportModel) -> None:
     scorer, items = scorer_of(name, three), documents(4)
     for document, plain in zip(items, scorer.score(items), strict=True):
         [asked] = with_target(scorer, plain.target).score([document])
@@ -87,7 +86,7 @@ def test_asked_about_the_predicted_label_a_scorer_says_the_same(name: str, three
 
 
 @pytest.mark.parametrize("name", TARGETED)
-def test_a_scorer_explains_the_label_it_is_asked_about(name: str, three: SupportModel) -> None:
+def test_a_scorer_explains_its_target(name: str, three: SupportModel) -> None:
     scorer, items = scorer_of(name, three), documents(4)
     found = {label: with_target(scorer, label).score(items) for label in ("a", "b", "c")}
     for label, saliencies in found.items():
@@ -98,27 +97,20 @@ def test_a_scorer_explains_the_label_it_is_asked_about(name: str, three: Support
     assert scorer.support.target is None  # the scorer itself is as it was
 
 
-@pytest.mark.parametrize("name", SIGNED)
-def test_signed_scores_of_two_labels_are_opposite(name: str, support: SupportModel) -> None:
+@pytest.mark.parametrize("name", TARGETED)
+def test_scores_of_two_labels_are_opposite_and_sizes_of_gradients_equal(name: str, support: SupportModel) -> None:
     scorer, items = scorer_of(name, support), documents(3)
     pairs = zip(*(with_target(scorer, label).score(items) for label in ("neg", "pos")), strict=True)
     for one, other in pairs:
-        np.testing.assert_allclose(one.scores, -other.scores, atol=1e-4)
+        np.testing.assert_allclose(one.scores, other.scores * (1 if name == "gradient" else -1), atol=1e-4)
 
 
-def test_sizes_of_gradients_of_two_labels_are_equal(support: SupportModel) -> None:
-    scorer, items = scorer_of("gradient", support), documents(3)
-    pairs = zip(*(with_target(scorer, label).score(items) for label in ("neg", "pos")), strict=True)
-    for one, other in pairs:
-        np.testing.assert_allclose(one.scores, other.scores, atol=1e-4)
-
-
-def test_a_support_model_is_asked_about_its_own_labels_only(support: SupportModel) -> None:
+def test_a_target_must_be_a_label_of_the_support_model(support: SupportModel) -> None:
     with pytest.raises(ValueError, match=r"neg, pos.*'good'"):
         support.with_target("good")
 
 
-# How much of the accuracy comes from the class that words were chosen for
+# How much of the accuracy comes from the class that words are selected for
 
 
 def test_the_runner_up_comes_second_and_the_earlier_one_in_a_tie() -> None:
@@ -136,7 +128,7 @@ def test_documents_are_scored_for_their_own_classes_in_their_order(three: Suppor
 
 
 def mixed(toy: Splits) -> list[Example]:
-    """Documents with a good and a bad word each, of which the answer is whatever was chosen."""
+    """Documents with a good and a bad word each, so the prediction depends on which one is selected."""
     return [
         Example(Document.from_words((*example.document.words, word), id=example.document.id), example.label)
         for example in toy.test
@@ -144,7 +136,7 @@ def mixed(toy: Splits) -> list[Example]:
     ]
 
 
-def test_figures_are_what_one_computes_by_hand(occlusion_model: Rationalizer, toy: Splits) -> None:
+def test_figures_are_those_computed_by_hand(occlusion_model: Rationalizer, toy: Splits) -> None:
     explained = occlusion_model.explain([example.document for example in toy.test])
     own, runner, random = _compare_classes(occlusion_model, toy.test, explained, seed=0)
     extractor = occlusion_model.extractor
@@ -169,7 +161,7 @@ def test_figures_are_what_one_computes_by_hand(occlusion_model: Rationalizer, to
     assert random.n_same > runner.n_same
 
 
-def test_answers_that_follow_the_choice_are_pointed_out(occlusion_model: Rationalizer, toy: Splits) -> None:
+def test_predictions_that_follow_the_class_are_flagged(occlusion_model: Rationalizer, toy: Splits) -> None:
     examples = mixed(toy)
     explained = occlusion_model.explain([example.document for example in examples])
     found = check_target_class(occlusion_model, examples, explained)
@@ -183,7 +175,7 @@ def test_answers_that_follow_the_choice_are_pointed_out(occlusion_model: Rationa
     assert len(found.evidence) == 4
 
 
-def test_answers_that_stay_are_fine(occlusion_model: Rationalizer, toy: Splits) -> None:
+def test_predictions_that_stay_are_fine(occlusion_model: Rationalizer, toy: Splits) -> None:
     most = replace(occlusion_model, extractor=replace(occlusion_model.extractor, discretizer=TopK(0.8)))  # type: ignore[type-var]
     explained = most.explain([example.document for example in toy.test])
     found = check_target_class(most, toy.test, explained)
@@ -202,7 +194,7 @@ def test_nothing_is_shown_where_words_for_another_class_are_the_same(
     assert found.evidence[1].endswith("32 of 32 rationales stay the same.")
 
 
-def test_a_row_says_what_it_counts() -> None:
+def test_an_outcome_in_words() -> None:
     assert _Outcome(PREDICTED, 0.5, 0.25, 4, 4, 0, 0, 0).sentence == (
         "Words for the class that the support model predicts: accuracy 0.500, macro-F1 0.250."
     )
@@ -214,7 +206,7 @@ def test_a_row_says_what_it_counts() -> None:
     )
 
 
-def test_answers_to_a_third_class_neither_stay_nor_follow() -> None:
+def test_predictions_of_a_third_class_neither_stay_nor_follow() -> None:
     [document] = documents(1)
     mask = Mask.full(len(document.words))
     read, table = document.cut(mask), {"a": 0.0, "b": 0.0, "c": 0.0}
@@ -236,8 +228,8 @@ class Scattering(Predictor):
         return [Prediction(labels[place], {label: 1 / len(labels) for label in labels}) for place in places]
 
 
-def test_answers_that_go_to_any_other_class_do_not_stay(three: SupportModel) -> None:
-    """Of three classes, hardly half of the answers follow, and all the same most do not stay."""
+def test_predictions_that_change_to_any_other_class_do_not_stay(three: SupportModel) -> None:
+    """With three classes, less than half of the predictions follow, and still most do not stay."""
     model = small.rationalizer(three, Scattering(three.classifier), TopK(0.2))
     items = [document for document in documents(120) if not document.query]
     explained = model.explain(items)
@@ -272,7 +264,7 @@ class Own:
         ("tagger", r"A tagger or gate .* cannot explain a given class"),
     ],
 )
-def test_where_no_class_can_be_asked_about_it_is_said(
+def test_without_a_target_the_check_is_not_run(
     name: str, reason: str, support: SupportModel, predictor: Predictor, toy: Splits, encoders: dict[str, Path]
 ) -> None:
 

@@ -100,7 +100,7 @@ def test_nothing_is_written_if_anything_is_wrong(folder: Path, capsys: pytest.Ca
     before = sorted(folder.iterdir())
     assert main(["study", "new", "study.toml", "--out", "a-study"]) == 1
     told = capsys.readouterr().err
-    assert "has marked words, so there are no human rationales" in told
+    assert "but there are 0 with marked words" in told
     assert "conditions.FRESH: There is no folder modle. Similar names: model." in told
     assert sorted(folder.iterdir()) == before
 
@@ -121,7 +121,8 @@ def test_a_folder_that_somebody_makes_meanwhile_is_left_alone(
 
     monkeypatch.setattr(items, "read_documents", meanwhile)
     assert main(["study", "new", "study.toml", "--out", "a-study", "--device", "cpu"]) == 1
-    assert capsys.readouterr().err == "fresh study: a-study already exists. Choose another folder.\n"
+    told = "fresh study: a-study cannot be read or written (File exists). Choose another place.\n"
+    assert capsys.readouterr().err == told
     assert [path.name for path in (folder / "a-study").iterdir()] == ["theirs"]
 
 

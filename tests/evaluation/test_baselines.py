@@ -18,7 +18,7 @@ from fresh.evaluation.baselines import (
     is_contiguous,
     majority_label,
     random_masks,
-    random_masks_like,
+    read_masks,
     train_baselines,
 )
 from fresh.predictor import Predictor
@@ -64,7 +64,7 @@ def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
     monkeypatch.setattr(Predictor, "train", train)
     found = train_baselines(splits, model, (masks, dev_masks), None, quick, RunContext())
     documents = [example.document for example in splits.train]
-    drawn = random_masks_like(model, documents, masks)
+    drawn = random_masks(documents, masks, contiguous=True)
     assert all(len(mask.spans) == 1 for mask in drawn)
     assert taught == {
         "random words": [item.cut(mask).words for item, mask in zip(documents, drawn, strict=True)],
@@ -90,7 +90,7 @@ def test_no_word_is_drawn_that_truncating_left_unread(quick: ClassifierConfig, p
     )
     document = Document.from_words(["film"] * 5000)
     [mask] = model.extractor.extract([document])
-    [drawn] = random_masks_like(model, [document], [mask])
+    [drawn] = random_masks([document], [mask], False, read_masks(model, [document]))
     last = int(np.flatnonzero(drawn.kept)[-1])
     assert drawn.kept.sum() == mask.kept.sum() > 0
     assert last < 512
@@ -138,7 +138,7 @@ def test_as_many_words_are_drawn_as_a_mask_keeps(document: Document, data: st.Da
 def test_only_words_that_were_read_are_drawn(document: Document, data: st.DataObject, contiguous: bool) -> None:
     n_read = data.draw(st.integers(0, len(document.words)))
     mask = Mask(data.draw(masks(document)).kept & (np.arange(len(document.words)) < n_read))
-    [drawn] = random_masks([document], [mask], contiguous, [n_read])
+    [drawn] = random_masks([document], [mask], contiguous, [Mask(np.arange(len(mask)) < n_read)])
     assert drawn.kept.sum() == mask.kept.sum()
     assert not drawn.kept[n_read:].any()
 

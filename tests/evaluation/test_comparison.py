@@ -205,8 +205,8 @@ def test_a_page_shows_documents_from_all_over_the_data() -> None:
         Explanation(document, Mask.full(1), document.cut(Mask.full(1)), Prediction(str(n), {str(n): 1.0}))
         for n in range(len(many))
     ]
-    places = [int(view.label) for view in _shown_documents(many, marked)]
+    places = [int(item.prediction.label) for _, item in _shown_documents(many, marked)]
     assert len(places) == MAX_DOCUMENTS_SHOWN
     assert places == sorted(set(places))
     assert (places[0], places[1], places[-1]) == (0, 2, 2 * MAX_DOCUMENTS_SHOWN - 2)
-    assert [view.label for view in _shown_documents(many[:3], marked[:3])] == ["0", "1", "2"]
+    assert _shown_documents(many[:3], marked[:3]) == tuple(zip(many[:3], marked[:3], strict=True))

@@ -3,9 +3,10 @@ from dataclasses import replace
 
 from fresh.evaluation.comparison_report import ComparisonReport, _p_value, _signed
 from fresh.metrics.bootstrap import Estimate
-from fresh.reporting.html import DocumentView, Pair, ScoreRow
+from fresh.reporting.html import Pair, ScoreRow
+from pages import shown_document
 
-DOCUMENT = DocumentView("d-1", "a film", ((0, 1), (2, 6)), ((1, 2),), "pos", {"pos": 1.0}, "pos")
+DOCUMENT = shown_document("a film", "1")
 MODELS = ComparisonReport(
     n_documents=1200,
     n_marked=7,

@@ -1,4 +1,4 @@
-"""Shared work that is damaged."""
+"""Damaged shared work."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ Grid = Callable[..., Path]
 
 
 @pytest.mark.parametrize("n_bytes", [0, 10, 1000, -50, -1])
-def test_damaged_scores_are_made_again(n_bytes: int, grid: Grid, tmp_path: Path) -> None:
+def test_damaged_scores_are_replaced(n_bytes: int, grid: Grid, tmp_path: Path) -> None:
     path = grid({"scorer": "attention"})
     run(path, "whole")
     names, store = keys(path), RunStore(tmp_path / "runs")
@@ -58,7 +58,7 @@ def test_a_damaged_checkpoint_of_a_support_model_is_named(grid: Grid, tmp_path: 
     assert run(path, retry=True).failures == {}
 
 
-def test_a_damaged_report_is_made_again(grid: Grid, tmp_path: Path) -> None:
+def test_a_run_with_a_damaged_report_is_repeated(grid: Grid, tmp_path: Path) -> None:
     path, store = grid({"method": "full_text"}), RunStore(tmp_path / "runs")
     run(path)
     key = keys(path)["toy, full_text, seed 0"]

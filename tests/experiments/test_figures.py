@@ -16,8 +16,6 @@ from fresh.experiments.figures import (
     FigureData,
     Level,
     Point,
-    _best_probabilities,
-    _expected_best,
     expected_curve,
     figure_data,
     read_figure_config,
@@ -47,7 +45,7 @@ def compute(made: list[Made], **options: Any) -> FigureData:
     return figure_data(results(made), read_figure_config({}, options))
 
 
-# Its settings
+# Settings
 
 
 def test_options_override_the_grid() -> None:
@@ -66,7 +64,7 @@ def test_a_figure_of_another_kind_uses_only_the_names_of_the_grid() -> None:
     assert read_figure_config({"kind": "evp", "x": "seconds"}, {"kind": "evp"}).x == "seconds"
 
 
-# What it shows
+# Data
 
 
 def test_lines_go_over_a_setting_with_the_range_over_seeds() -> None:
@@ -92,7 +90,7 @@ def test_a_line_is_named_by_the_settings_that_its_runs_have() -> None:
 def test_runs_of_one_point_that_differ_are_reported() -> None:
     data = compute(LENGTHS)
     assert data.names == ["fresh"]
-    assert data.remarks[0].startswith("Runs of one point differ also in: scorer.")
+    assert data.remarks[0].startswith("Runs of one point also differ in: scorer.")
 
 
 def test_marks_are_runs_and_all_trials_of_a_row_have_one_name() -> None:
@@ -102,7 +100,7 @@ def test_marks_are_runs_and_all_trials_of_a_row_have_one_name() -> None:
     assert len(panel.lines[0].points) == 5
 
 
-def test_what_lacks_runs_is_not_whole() -> None:
+def test_points_and_lines_with_missing_runs_are_not_whole() -> None:
     missing = [*LENGTHS, Made("full text", None, 2, settings={"method": "full_text"})]
     data = compute(missing, by="scorer", where={"method": "fresh"}, against="full text")
     assert [[point.whole for point in line.points] for line in data.panels[0].lines] == [[False, True], [True]]
@@ -147,10 +145,9 @@ def test_time_is_that_of_an_average_trial() -> None:
         (LENGTHS, {"kind": "evp", "x": "ratio"}, "x must be trials or seconds for the kind evp, got 'ratio'"),
         (LENGTHS, {"where": "lei"}, "where must be a table.*got 'lei'"),
         (LENGTHS, {"names": "share"}, "names must be a table.*got 'share'"),
-        (LENGTHS, {"names": {"a": {"b": "c"}}}, "names must have a text for 'a', got {'b': 'c'}"),
+        (LENGTHS, {"names": {"a": {"b": "c"}}}, "names must be text, got {'b': 'c'} for 'a'"),
         (LENGTHS, {"kind": "pie"}, "kind must be 'lines' or 'scatter' or 'evp', got 'pie'"),
         (LENGTHS, {"ex": "ratio"}, "ex is not a setting of a figure. Did you mean x"),
-        (LENGTHS, {"colour": "red"}, "colour is not a setting of a figure. There are: kind, x, .*names"),
         (LENGTHS, {"x": "scorer"}, "scorer is 'a' in a, 0.2, which is not a number.*`x`.*`where`"),
         (LENGTHS, {"kind": "evp", "y": "macro-F1"}, "none of these runs is a trial"),
         (SEARCH, {"kind": "evp", "where": {"row": "ours"}}, "none of these runs is a trial"),
@@ -164,44 +161,16 @@ def test_what_cannot_be_drawn_is_refused(made: list[Made], options: dict[str, An
 
 # Expected validation performance
 
-scores = st.lists(st.sampled_from((0.0, 0.25, 0.5, 0.75, 1.0)) | st.floats(0, 1), min_size=1, max_size=5)
 
-
-@given(scores, st.integers(1, 5))
-def test_it_is_the_mean_over_all_draws(values: list[float], n_trials: int) -> None:
-    drawn = itertools.product(values, repeat=n_trials)
-    assert _expected_best(values, n_trials) == pytest.approx(statistics.fmean(max(draw) for draw in drawn))
-    assert _expected_best(sorted(values), n_trials) == _expected_best(values[::-1], n_trials)
-
-
-@given(scores)
-def test_a_curve_rises_from_the_mean_towards_the_best(values: list[float]) -> None:
-    curve = expected_curve(values)
-    assert len(curve) == len(values)
-    assert curve[0] == pytest.approx(statistics.fmean(values))
-    assert all(later >= earlier - 1e-12 for earlier, later in itertools.pairwise(curve))
-    assert curve[-1] <= max(values) + 1e-12
-
-
-@given(scores, st.integers(1, 50))
-def test_probabilities_add_up_to_one(values: list[float], n_trials: int) -> None:
-    best, probabilities = _best_probabilities(values, n_trials)
-    assert best.tolist() == sorted(set(values))
-    assert probabilities.min() >= 0
-    assert probabilities.sum() == pytest.approx(1)
+@given(st.lists(st.sampled_from((0.0, 0.25, 0.5, 0.75, 1.0)) | st.floats(0, 1), min_size=1, max_size=5))
+def test_a_curve_has_the_mean_of_the_best_over_all_draws(values: list[float]) -> None:
+    draws = [itertools.product(values, repeat=n_trials) for n_trials in range(1, len(values) + 1)]
+    assert expected_curve(values) == pytest.approx([statistics.fmean(map(max, drawn)) for drawn in draws])
+    assert expected_curve(values) == expected_curve(values[::-1])
 
 
 def test_two_scores_by_hand() -> None:
     assert expected_curve([0.2, 0.8]) == pytest.approx([0.5, 0.25 * 0.2 + 0.75 * 0.8])
-
-
-@pytest.mark.parametrize(
-    ("values", "n_trials", "message"),
-    [([], 1, "no scores"), ([0.5], 0, "at least one trial, got 0"), ([0.5, float("nan")], 1, "finite")],
-)
-def test_scores_that_cannot_be_drawn_from_are_refused(values: list[float], n_trials: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        _expected_best(values, n_trials)
 
 
 # The figure of a grid file, which is checked before anything runs
@@ -219,15 +188,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"x": "ration"}, "ration is not a setting of these runs. Did you mean ratio"),
     ({"by": "method,scorr"}, "scorr is not a setting of these runs"),
     ({"panels": "corpuss"}, "corpuss is not a setting of these runs"),
-    ({"y": "macroF1"}, "macroF1 is not a metric of a run. Did you mean macro-F1"),
-    ({"kind": "scatter", "x": "ratio"}, f"ratio is not a metric of a run. There are: {', '.join(METRICS)}"),
+    ({"y": "macroF1"}, "macroF1 is not a metric of these runs. Did you mean macro-F1"),
+    ({"kind": "scatter", "x": "ratio"}, "ratio is not a metric of these runs. There are: AUPRC of scores"),
     ({"against": "full"}, "full is not a row of this experiment. Did you mean full text"),
     ({"against": 3}, "against must be the name of a row, or a list of names, got 3"),
-    ({"names": {"ration": "share"}}, "ration is not the name of an axis, a panel or a line. Did you mean ratio"),
     ({"where": {"methd": "fresh"}}, "methd is not a setting of these runs"),
     ({"where": {"corpus": ["sst", "moves"]}}, "moves is not a value of corpus in these runs. Did you mean movies"),
-    ({"where": {"method": "full_text"}}, "where leaves no run with ratio"),
-    ({"kind": "scatter", "where": {"method": "full_text", "row": "ours, ratio 0.1"}}, "where leaves no run."),
+    ({"where": {"method": "full_text"}}, "There is nothing to draw: no finished run has ratio and macro-F1"),
+    ({"kind": "scatter", "where": {"method": "full_text", "row": "ours, ratio 0.1"}}, "There is nothing to draw"),
     ({"x": "scorer"}, "scorer is 'attention' in ours, ratio 0.1, which is not a number"),
     ({"kind": "evp"}, "The kind evp shows searches, but none of these runs is a trial"),
     ({"kind": "scatter", "where": {"method": "lei"}}, "lei is not a value of method in these runs"),
@@ -255,13 +223,13 @@ def test_a_figure_that_can_be_drawn_is_not_refused(figure: dict[str, Any], probl
     assert problems(*ROWS, grid=GRID, figure=figure) == []
 
 
-def test_a_search_has_its_figure(problems: Problems) -> None:
+def test_a_figure_of_a_search_needs_its_trials(problems: Problems) -> None:
     figure = {"kind": "evp", "x": "seconds", "against": "ours, ratio 0.1"}
     assert problems(SEARCHED, *ROWS, grid=GRID, figure=figure) == []
     assert problems(SEARCHED, *ROWS, grid=GRID, figure={**figure, "where": {"row": "full text"}}) != []
 
 
-def test_a_figure_is_one_of_the_file_whatever_overrides_leave_out(problems: Problems) -> None:
+def test_a_figure_may_show_runs_that_overrides_leave_out(problems: Problems) -> None:
     figure = {"where": {"corpus": ["sst", "movies"]}, "against": "ours, ratio 0.1"}
     assert problems(*ROWS, grid=GRID, figure=figure, overrides={"corpus": "sst", "ratio": "0.3"}) == []
     assert problems(*ROWS, grid=GRID, figure={"x": "ration"}, overrides={"seed": "0"}) != []
@@ -269,7 +237,7 @@ def test_a_figure_is_one_of_the_file_whatever_overrides_leave_out(problems: Prob
     assert problems(repaired, grid=GRID, figure={"against": "repaired"}, overrides={"ratio": "0.3"}) == []
 
 
-def test_a_figure_can_show_all_that_is_measured(grid: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_figure_can_show_everything_that_is_measured(grid: Callable[..., Path], tmp_path: Path) -> None:
     path = grid({"scorer": "attention"}, {"method": "lei"}, settings={"epochs": 1})
     assert run(path).failures == {}
     of_scores, of_gate = (RunStore(tmp_path / "runs").read_report(key) or {} for key in run_keys(path))

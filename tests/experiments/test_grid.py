@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments import Inline, run_grid, toy_grid, write_grid
-from fresh.data.splits import Splits
-from fresh.experiments.grid import N_SINGLE, RunLabel, RunSpec, _list_runs, _ranges, distinguish, invalid_runs
+from experiments import write_grid
+from fresh.experiments.grid import RunLabel, RunSpec, invalid_runs
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.store import RunStore
 from fresh.nn.encoder import identify_encoder
 from fresh.training.config import FREE
 
@@ -76,19 +74,18 @@ def test_the_order_of_a_file_changes_no_key(
     assert len(keys[0]) == len(rows)
 
 
-# An encoder is what it consists of, not where it is
-
-
-def test_a_name_is_its_own_identity() -> None:
-    assert identify_encoder("minilm") == "minilm"
-    assert identify_encoder("somebody/something") == "somebody/something"
+# An encoder is identified by its content, not by its path
 
 
 def test_a_folder_is_identified_by_its_content(encoders: dict[str, Path], tmp_path: Path) -> None:
+    assert identify_encoder("minilm") == "minilm"
+    assert identify_encoder("somebody/something") == "somebody/something"
     one, moved = tmp_path / "one", tmp_path / "elsewhere" / "other"
     shutil.copytree(encoders["bert"], one)
     shutil.copytree(one, moved)
     assert identify_encoder(str(one)) == identify_encoder(str(moved)) != identify_encoder(str(encoders["roberta"]))
+    keys = [key_of(settings={"encoder": str(folder)}) for folder in (one, moved, encoders["roberta"])]
+    assert keys[0] == keys[1] != keys[2]
     for name in ("README.md", "vocab.txt"):
         (one / name).write_text("What this is.")
     assert identify_encoder(str(one)) == identify_encoder(str(moved))
@@ -113,104 +110,26 @@ def test_a_folder_is_identified_by_its_content(encoders: dict[str, Path], tmp_pa
     assert len(set(seen)) == len(seen)
 
 
-def test_an_encoder_that_changed_is_trained_anew_and_one_that_moved_is_not(
-    toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(encoders["bert"], tmp_path / "mine")
-    out = tmp_path / "runs"
-
-    def keys(encoder: str) -> set[str]:
-        path = toy_grid(tmp_path, toy, Path(encoder), {"scorer": "attention"})
-        run_grid(path, out, executor=Inline(out), documents=12)
-        return RunStore(out).planned_keys("grid")
-
-    first = keys("mine")
-    (tmp_path / "mine").rename(tmp_path / "moved")
-    assert keys("moved") == first
-    shutil.rmtree(tmp_path / "moved")
-    shutil.copytree(encoders["distilbert"], tmp_path / "moved")
-    assert not keys("moved") & first
-    assert len(list((out / "runs").iterdir())) == 2
-    assert len(list((out / "shared").glob("support-*"))) == 2
-
-
-# What tells settings apart
-
-
-def test_as_few_settings_as_possible_are_named() -> None:
-    many: list[dict[str, Any]] = [{"a": number % 2, "b": number, "c": "word", "d": -number} for number in range(4)]
-    names = [set("abcd")] * 4
-    assert distinguish(many, names) == ["b 0", "b 1", "b 2", "b 3"]
-    assert distinguish(many, [*names[:3], set("ad")]) == ["b 0", "b 1", "b 2", "a 1, d -3"]
-    assert distinguish(many[:1], names[:1]) == [""]
-
-
-choices = st.fixed_dictionaries({}, optional={name: st.integers(0, 2) for name in "abc"})
-
-
-@given(st.lists(choices, min_size=1, max_size=6, unique_by=lambda one: tuple(one.get(name, 0) for name in "abc")))
-def test_different_settings_never_get_one_name(given: list[dict[str, int]]) -> None:
-    whole = [{name: one.get(name, 0) for name in "abc"} for one in given]
-    assert len(set(distinguish(whole, given))) == len(given)
-
-
 # Lists of invalid runs
 
 
-def labels(rows: Sequence[str], corpora: Sequence[str], seeds: Sequence[int]) -> list[RunLabel]:
-    return [RunLabel(corpus, row, seed) for row, corpus, seed in itertools.product(rows, corpora, seeds)]
+def test_many_runs_are_grouped_by_rows() -> None:
+    def labels(row: str, corpora: Sequence[str], n_seeds: int) -> list[RunLabel]:
+        return [RunLabel(corpus, row, seed) for corpus, seed in itertools.product(corpora, range(n_seeds))]
 
-
-def test_many_runs_are_grouped_by_rows_corpora_and_seeds() -> None:
-    whole = labels(["full text", "ours, top_k"], ["sst", "movies"], [0, 1, 2])
+    trials = [label for number in range(20) for label in labels(f"theirs, trial {number}", ["sst"], 1)]
+    both, alone = labels("ours, top_k", ["sst", "movies"], 3), labels("full text", ["sst"], 1)
     errors = {
-        "epochs must be at least 1, got 0.": [*whole, *labels(["theirs"], ["sst"], [4]), whole[0]],
-        "There are none.": labels(["theirs"], ["movies"], [3, 4]),
+        "epochs must be at least 1, got 0.": [*both, *alone, *trials, both[0]],
+        "There are none.": labels("theirs", ["movies"], 2),
     }
     assert invalid_runs(errors).splitlines() == [
-        "15 runs of the grid cannot be done, so none was started:",
+        "29 runs of the grid cannot be done, so none was started:",
         "epochs must be at least 1, got 0.",
-        "  12 runs, on sst, movies (seeds 0 to 2):",
-        "    full text",
-        "    ours, top_k",
-        "  1 run, on sst (seed 4):",
-        "    theirs",
+        "  ours, top_k: 6 runs on sst, movies",
+        "  full text: 1 run on sst",
+        "  theirs: 20 runs on sst",
         "There are none.",
-        "  movies, theirs, seed 3",
-        "  movies, theirs, seed 4",
+        "  movies, theirs, seed 0",
+        "  movies, theirs, seed 1",
     ]
-
-
-def test_corpora_with_other_seeds_and_trials_of_a_row_are_told_apart() -> None:
-    assert list(_list_runs([*labels(["ours"], ["sst", "evinf"], [2, 0]), *labels(["ours"], ["movies"], [5, 4])])) == [
-        "  6 runs, on sst, evinf (seeds 0, 2), movies (seeds 4, 5):",
-        "    ours",
-    ]
-    rows = [f"theirs, trial {number}" for number in range(20)]
-    assert list(_list_runs(labels([*rows, "ours"], ["sst"], [0]))) == [
-        "  21 runs, on sst (seed 0):",
-        "    theirs, trials 0 to 19",
-        "    ours",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("numbers", "shown"),
-    [
-        ([3], "seed 3"),
-        ([1, 0], "seeds 0, 1"),
-        ([0, 1, 2], "seeds 0 to 2"),
-        ([9, 0, 1, 2, 3, 5, 10], "seeds 0 to 3, 5, 9, 10"),
-    ],
-)
-def test_consecutive_numbers_are_a_range(numbers: list[int], shown: str) -> None:
-    assert _ranges("seed", numbers) == shown
-
-
-@given(st.sets(st.builds(RunLabel, st.sampled_from("ab"), st.sampled_from("cd"), st.integers(0, 6)), min_size=1))
-def test_as_many_runs_are_listed_as_there_are(runs: set[RunLabel]) -> None:
-    lines = [line.split() for line in _list_runs(sorted(runs))]
-    heads = [int(line[0]) for line in lines if len(line) > 1 and line[1].startswith("run")]
-    assert (sum(heads) if heads else len(lines)) == len(runs)
-    assert bool(heads) == (len(runs) > N_SINGLE)

@@ -53,7 +53,7 @@ def test_lists_corpora_and_seeds_are_multiplied_in_their_order(expand: Expand) -
     assert specs[1].settings == {"scorer": "attention", "discretizer": "contiguous", "seed": 0}
 
 
-def test_what_the_grid_varies_is_part_of_the_name(expand: Expand) -> None:
+def test_settings_that_vary_are_part_of_the_name(expand: Expand) -> None:
     specs = expand({"name": "ours"}, {"method": "lei"}, grid={**SST, "ratio": [0.1, "0.5x"], "human": [0, 0.2]})
     assert names(specs)[:4] == [
         f"sst, ours, ratio {ratio}, human {human}, seed 0" for ratio in (0.1, "0.5x") for human in (0, 0.2)
@@ -75,7 +75,7 @@ def test_relative_paths_start_at_the_grid_file(expand: Expand, tmp_path: Path) -
     assert (third.settings["dev"], third.settings["test"]) == (str(tmp_path / "b.csv"), "/c.csv")
 
 
-def test_the_nearer_setting_wins_by_whatever_name(expand: Expand) -> None:
+def test_the_most_specific_setting_wins_whichever_name_is_used(expand: Expand) -> None:
     layers: list[dict[str, Any]] = [
         {"settings": {"epochs": 1, "train": {"seed": 4}}},
         {"corpora": {"toy": {"data": "a.csv", "train.epochs": 2}}},
@@ -128,7 +128,7 @@ def test_draws_are_repeatable_nested_and_in_range(seed: int, n_trials: int, low:
         assert values["lambda_2"] in (0, 0.5, 2)
 
 
-def test_each_seed_and_trial_draws_anew(expand: Expand) -> None:
+def test_each_seed_and_trial_draws_its_own_values(expand: Expand) -> None:
     row = {"method": "lei", "trials": 3, "draw": {"lambda_1": "0.01:1:log"}}
     specs = expand(row, grid={**SST, "seed": [0, 1]})
     assert names(specs)[:2] == ["sst, lei, trial 0, seed 0", "sst, lei, trial 1, seed 0"]
@@ -144,7 +144,7 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"seed": -1}, "seed must be a whole number of at least 0, got -1."),
     ({"recording": [False, True]}, "recording affects only the speed of a run, not its result"),
     ({"ratio": [0.1, 0.2, 0.1]}, "ratio has 0.1 twice"),
-    ({"scorer": []}, "scorer = [] stands for no run at all."),
+    ({"scorer": []}, "scorer = [] makes no run."),
     ({"draw": "lambda_1"}, "draw must be a table, as in draw = { lambda_1 = '0.01:1:log' }, got 'lambda_1'."),
     ({"draw": RATE, "trials": 0}, "trials must be a whole number of at least 1, got 0."),
     ({"trials": 3}, "trials needs draw"),
@@ -152,12 +152,6 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"draw": {"learning_rate": "0:inf"}}, "learning_rate can be drawn from finite numbers only, got '0:inf'."),
     ({"draw": {"learning_rate": "0:1:log"}}, "'learning_rate=0:1:log' cannot be searched."),
 ]
-
-
-@pytest.mark.parametrize(("row", "message"), ROWS, ids=str)
-def test_an_invalid_row_is_refused(row: dict[str, Any], message: str, problems: Problems) -> None:
-    [problem] = problems(row, grid=SST)
-    assert problem.startswith(message)
 
 
 def test_the_errors_of_all_rows_are_reported_at_once(problems: Problems) -> None:
@@ -249,13 +243,10 @@ def test_a_method_is_overridden_where_no_row_has_another(expand: Expand) -> None
     assert names(expand(*rows, grid=SST, given=("method=lei",))) == ["sst, ours, seed 0", "sst, theirs, seed 0"]
 
 
-ANOTHER = "another method, so the table would be mislabeled."
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("corpus=", "corpus has an empty name. There are: sst, agnews"),
+        ("corpus=", " is not a corpus of this grid or of the paper. There are: sst, agnews"),
         ("corpus=sst,moves", "moves is not a corpus of this grid or of the paper. Did you mean movies?"),
         ("seed=0,x", "seed must be a whole number of at least 0, got 'x'."),
         ("recording=true,false", "recording affects only the speed of a run"),
@@ -265,8 +256,7 @@ ANOTHER = "another method, so the table would be mislabeled."
             "steps is a setting of the scorer integrated_gradients, not of attention.",
         ),
         ("method=leii", "`overrides`: leii is not a method. Did you mean lei?"),
-        ("method=fresh", "`overrides`: method cannot be changed, because the rows full text; human have " + ANOTHER),
-        ("method=human", "`overrides`: method cannot be changed, because the row full text has " + ANOTHER),
+        ("method=human", "`overrides`: method cannot be changed, because some rows set another method"),
     ],
 )
 def test_overrides_that_cannot_be_used_are_refused(given: str, message: str, problems: Problems) -> None:
@@ -274,3 +264,160 @@ def test_overrides_that_cannot_be_used_are_refused(given: str, message: str, pro
     rows += [{"method": "human"}] if "method" in given else []
     [problem] = problems(*rows, grid=SST, overrides=parse_overrides([given]))
     assert problem.startswith(message)
+
+
+# Parts, names and corpora that are wrong
+
+MINE = {"mine": {"data": "mine.csv"}}
+SETTING = "is not a setting. Did you mean"
+
+
+@pytest.mark.parametrize(
+    ("parts", "messages"),
+    [
+        ({"grid": 1, "figure": 2}, ["grid must be a table, as in [grid].", "figure must be a table, as in [figure]."]),
+        ({"corpora": {"toy": 3}}, ["corpora.toy must be a table, as in [corpora.toy]."]),
+        ({"corpora": {"toy": {"data": 3}}}, ["[corpora.toy]: data must name one or more files, got 3."]),
+        ({"documents": 0}, ["documents must be a whole number of at least 1, got 0."]),
+        ({"documents": "all"}, ["documents must be a whole number of at least 1, got 'all'."]),
+        ({"name": "../main"}, ["name must be a valid file name, got '../main'."]),
+        (
+            {"setting": 1, "row": 1},
+            [f"{name} is not a part of a grid. Did you mean {name}s?" for name in ("setting", "row")],
+        ),
+        ({"title": "x"}, ["title is not a part of a grid. There are: name, about, documents, settings, grid, corpora"]),
+    ],
+    ids=str,
+)
+def test_wrong_parts_are_named(parts: dict[str, Any], messages: list[str], problems: Problems) -> None:
+    for problem, message in zip(problems({}, **parts), messages, strict=True):
+        assert problem.startswith(message)
+
+
+@pytest.mark.parametrize("text", ["rows = 3", "rows = []", "rows = [1]", "grid = {}"])
+def test_rows_must_be_tables(text: str, tmp_path: Path) -> None:
+    (tmp_path / "grid.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"rows must be one or more tables, each below its own line \[\[rows\]\]"):
+        read_grid(tmp_path / "grid.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("epoch", 3, f"{SETTING} epochs?"),
+        ("learning-rate", 0.1, f"{SETTING} learning_rate?"),
+        ("trial", 3, f"{SETTING} trials?"),
+        ("names", "ours", f"{SETTING} name?"),
+        ("train.epoch", 3, f"{SETTING} train.epochs?"),
+        ("settings.epochs", 3, f"{SETTING} epochs?"),
+        ("lr", 0.1, "is not a setting. There are: name, corpus, reads, draw, trials, method, "),
+    ],
+)
+def test_wrong_names_in_a_row(name: str, value: Any, message: str, problems: Problems) -> None:
+    [problem] = problems({"method": "lei"}, {name: value}, grid=SST)
+    assert problem.startswith(f"row 2: {name} {message}")
+    [problem] = problems({"name": "ours", name: value}, grid=SST)
+    assert problem.startswith(f"row ours: {name} {message}")
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"grid": {**SST, "reads": ["complement"]}}, "[grid]: reads is not a setting."),
+        ({"settings": SST}, "[settings]: corpus is not a setting."),
+        ({"corpora": {"sst": {"epoch": 1}}}, f"[corpora.sst]: epoch {SETTING} epochs?"),
+        ({"overrides": {"trials": "3"}}, "`overrides`: trials is not a setting."),
+        ({"overrides": {"grid.seed": "3"}}, f"`overrides`: grid.seed {SETTING} seed?"),
+    ],
+    ids=str,
+)
+def test_each_place_has_names_of_its_own(parts: dict[str, Any], message: str, problems: Problems) -> None:
+    [problem] = problems({}, **{"grid": SST, **parts})
+    assert problem.startswith(message)
+
+
+def test_a_setting_has_one_value_in_a_place_whichever_name_is_used(problems: Problems, tmp_path: Path) -> None:
+    message = "epochs is set twice, once as train.epochs. Remove one of them."
+    assert problems({}, {}, grid=SST, settings={"epochs": 1, "train": {"epochs": 2}}) == [message]
+    assert problems({"epochs": [1, 2], "train": {"epochs": 2}}, grid=SST) == [message]
+    assert problems({"epochs": 1}, grid=SST, settings={"train.epochs": 2}) == []
+    with pytest.raises(ConfigError, match=r"epochs is set twice, once as train\.epochs"):
+        read_grid(tmp_path / "grid.toml", {"epochs": "1", "train.epochs": "2"})
+
+
+def test_right_names_are_accepted(problems: Problems) -> None:
+    row = {"name": "ours", "method": "lei", "lambda_1": 0.1, "reads": "rationale", "train.epochs": 2, **SST}
+    drawn = {"name": "drawn", "method": "lei", "draw": {"lambda_1": "0:1"}, "trials": 2}
+    parts: dict[str, Any] = {
+        "settings": {"network": {"layers": 2}},
+        "corpora": {"mine": {"data": "a.csv", "text": "t"}},
+        "grid": {"corpus": ["sst", "mine"], "seed": [0, 1]},
+    }
+    assert problems(row, drawn, **parts, overrides={"corpus": ["sst", "mine"], "train.patience": "3"}) == []
+
+
+def test_unknown_corpora_are_named(problems: Problems) -> None:
+    message = "{} is not a corpus of this grid or of the paper. Did you mean {}?"
+    both = [message.format("mien", "mine"), message.format("moves", "movies")]
+    assert problems({}, grid={"corpus": ["mien", "sst", "moves"]}, corpora=MINE) == both
+    assert problems({"corpus": "mien"}, {"corpus": "mine"}, corpora=MINE) == both[:1]
+    assert problems({}, overrides={"corpus": "mien"}, corpora=MINE) == both[:1]
+    [problem] = problems({}, grid={"corpus": ["xyz"]}, corpora=MINE)
+    assert problem.endswith("There are: mine, sst, agnews, evinf, movies, multirc.")
+    [problem] = problems({}, grid={"corpus": "mine"}, corpora={"mine": {"ratio": 0.2}})
+    assert problem == "the corpus mine has no data. Name its files: data = 'FILE' in [corpora.mine]."
+
+
+def test_a_table_of_a_corpus_that_no_row_uses_is_refused(problems: Problems) -> None:
+    tables = {"ssst": {"epochs": 1}, "mine": {"data": "mine.csv"}}
+    found = problems({}, grid={"corpus": ["sst", "movies"]}, corpora=tables)
+    for problem, name in zip(found, tables, strict=True):
+        assert problem.startswith(f"[corpora.{name}] is not used: the corpora of the rows are sst, movies.")
+    assert problems({"corpus": "mine"}, SST, corpora={**MINE, "sst": {"epochs": 1}}) == []
+
+
+def test_a_corpus_that_only_overrides_leave_out_is_accepted(problems: Problems) -> None:
+    grid = {"corpus": ["sst", "mine"]}
+    assert problems({}, grid=grid, corpora={**MINE, "sst": {"epochs": 1}}, overrides=SST) == []
+    assert problems({}, grid=SST, corpora=MINE, overrides={"corpus": "mine"}) == []
+
+
+# Runs with one label
+
+
+def test_two_runs_of_one_label_that_differ_are_refused(problems: Problems) -> None:
+    start, end = "two runs are called sst, ours, seed 0, but differ: ", ". Give their rows different names."
+    ours, more = {"name": "ours"}, {"name": "ours", "epochs": 3}
+    other = {**more, "epochs": 4, "reads": "complement"}
+    for rows, difference in (
+        ((ours, more), "epochs is None and 3"),
+        ((more, other), "reads is 'rationale' and 'complement'; epochs is 3 and 4"),
+        ((ours, {"name": "ours", "method": "lei"}), "method is 'fresh' and 'lei'"),
+    ):
+        assert problems(*rows, grid={**SST, "seed": [0, 1]}) == [start + difference + end]
+
+
+def test_a_row_has_the_same_settings_for_each_seed(problems: Problems) -> None:
+    rows = [{"name": "ours", "seed": [0, 1], "epochs": 3}, {"name": "ours", "seed": [2, 3], "epochs": 4}]
+    found = problems(*rows, grid={"corpus": ["sst", "movies"]})
+    for problem, corpus in zip(found, ("sst", "movies"), strict=True):
+        assert problem.startswith(f"{corpus}, ours, seed 0 and {corpus}, ours, seed 2 are in one row, but differ: ")
+    assert problems(*rows, grid=SST, overrides={"epochs": "1"}) == []
+
+
+def test_a_row_may_differ_between_corpora_and_have_several_parts(problems: Problems) -> None:
+    assert problems({"name": "a", "corpus": "sst", "epochs": 3}, {"name": "a", "corpus": "movies", "epochs": 4}) == []
+    assert problems({"name": "a", "seed": 0}, {"name": "a", "seed": 1}, {"name": "a"}, grid=SST) == []
+
+
+def test_draws_may_differ_between_seeds_but_their_ranges_may_not(problems: Problems) -> None:
+    row = {"name": "Lei", "method": "lei", "trials": 2, "draw": {"lambda_1": "0.01:1:log"}}
+    grid = {**SST, "seed": [0, 1]}
+    assert problems(row, {**row, "seed": [1, 2], "trials": 1}, grid=grid) == []
+    other = {**row, "draw": {"lambda_1": "0.1:1"}, "seed": 2, "trials": 1}
+    fixed = {"name": "Lei, trial 0", "method": "lei", "seed": 2}
+    both = "sst, Lei, trial 0, seed 0 and sst, Lei, trial 0, seed 2 are in one row, but differ: lambda_1 is"
+    for second, value in ((other, "'0.1:1'"), (fixed, "None")):
+        [problem] = problems(row, second, grid=grid)
+        assert problem.startswith(f"{both} '0.01:1:log' and {value}.")
+    assert problems(row, other, grid=grid, overrides={"lambda_1": "0.5"}) == []

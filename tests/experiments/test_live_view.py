@@ -1,11 +1,11 @@
 import os
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 import fresh.experiments.live_view
@@ -37,48 +37,33 @@ def store(tmp_path: Path) -> RunStore:
     return store
 
 
-def test_the_rest_is_guessed_from_what_was_like_it() -> None:
+def test_the_time_left_is_estimated_from_similar_tasks() -> None:
     estimate = _TimeEstimate(2)
-    assert estimate.remaining([task("run", "a")]) is None
+    estimate.add(task("run", "x"), 0.0)  # another process did it
+    assert estimate.remaining([task("run", "a")], {}) is None
     estimate.add(task("run", "a"), 10)
     estimate.add(task("run", "b"), 20)
     estimate.add(task("support", "c"), 3)
-    assert estimate.remaining([task("run", "d"), task("run", "e"), task("support", "f")]) == (15 + 15 + 3) / 2
-    assert estimate.remaining([task("scores", "g")]) == pytest.approx(11)  # one worker has nothing to do
-    assert estimate.remaining([]) == 0
+    assert estimate.remaining([task("run", "d"), task("run", "e"), task("support", "f")], {}) == (15 + 15 + 3) / 2
+    assert estimate.remaining([task("scores", "g")], {}) == pytest.approx(11)  # one worker has nothing to do
+    assert estimate.remaining([], {}) == 0
 
 
-def test_what_others_had_done_teaches_nothing() -> None:
-    estimate = _TimeEstimate(1)
-    estimate.add(task("run", "a"), 0.0)
-    assert estimate.remaining([task("run", "b")]) is None
-
-
-@given(st.lists(st.floats(0.1, 1e5), min_size=1), st.integers(1, 9), st.integers(0, 9))
-def test_like_tasks_take_their_mean(seconds: list[float], n_workers: int, n_left: int) -> None:
-    estimate = _TimeEstimate(n_workers)
-    for taken in seconds:
-        estimate.add(task("run", "a"), taken)
-    expected = max(n_left / n_workers, float(n_left > 0)) * sum(seconds) / len(seconds)
-    assert estimate.remaining([task("run", f"{n}") for n in range(n_left)]) == pytest.approx(expected)
-
-
-def test_what_is_being_done_is_partly_done() -> None:
-    estimate = _TimeEstimate(2)
+def test_running_tasks_are_partly_done() -> None:
+    estimate, elapsed = _TimeEstimate(2), {"b": 4.0, "c": 12.0}
     estimate.add(task("run", "a"), 10)
     three = [task("run", name) for name in "bcd"]
-    assert estimate.remaining(three, {"b": 4.0, "c": 12.0}) == 10  # 6 and 0 of the first two, 10 of the third, alone
-    assert estimate.remaining(three[:2], {"b": 4.0, "c": 12.0}) == 6
-    assert estimate.remaining(three[1:2], {"c": 12.0}) == 0
-    assert estimate.remaining(three, {"b": 4.0, "c": 20.1}) is None  # who knows
+    assert estimate.remaining(three, elapsed) == 10  # 6 and 0 of the first two, and 10 of the third, alone
+    assert estimate.remaining(three[:2], elapsed) == 6
+    assert estimate.remaining(three[1:2], elapsed) == 0
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "shown"),
     [(0, "0 s"), (89.4, "89 s"), (90, "2 min"), (3600, "60 min"), (5399, "90 min"), (5400, "1.5 h"), (36000, "10.0 h")],
 )
-def test_times_are_written_for_people(seconds: float, told: str) -> None:
-    assert _format_duration(seconds) == told
+def test_durations_have_a_suitable_unit(seconds: float, shown: str) -> None:
+    assert _format_duration(seconds) == shown
 
 
 def test_without_a_terminal_there_is_a_line_for_each_task(store: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,27 +93,29 @@ def test_without_a_terminal_there_is_a_line_for_each_task(store: RunStore, capsy
     ]
 
 
-def test_the_death_of_a_worker_is_told(store: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("report", "line"),
+    [
+        (LiveView.on_death, "A worker died during sst, ours, seed 0. It will be tried again."),
+        (
+            partial(LiveView.on_crowded, is_last=False),
+            "The GPU was full during sst, ours, seed 0. It will be tried again.",
+        ),
+        (
+            partial(LiveView.on_crowded, is_last=True),
+            "The GPU was full during sst, ours, seed 0. It will be tried again, alone, at the end.",
+        ),
+    ],
+)
+def test_a_retry_is_reported(
+    report: Callable[..., None], line: str, store: RunStore, capsys: pytest.CaptureFixture[str]
+) -> None:
     one = task("run", "ours-sst-0")
     with LiveView(store, ["main"], 1, 1) as view:
         view.set_tasks([one])
         view.on_start(one)
-        view.on_death(one)
+        report(view, one)
         assert view.running == {}
-    assert capsys.readouterr().err.splitlines()[1:] == [
-        "A worker died during sst, ours, seed 0. It will be tried again."
-    ]
-
-
-@pytest.mark.parametrize(("is_last", "when"), [(False, ""), (True, ", alone, in the end")])
-def test_a_full_card_is_told(is_last: bool, when: str, store: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
-    one = task("run", "ours-sst-0")
-    with LiveView(store, ["main"], 1, 1) as view:
-        view.set_tasks([one])
-        view.on_start(one)
-        view.on_crowded(one, is_last)
-        assert view.running == {}
-    line = f"The GPU was full during sst, ours, seed 0. It will be tried again{when}."
     assert capsys.readouterr().err.splitlines()[1:] == [line]
 
 
@@ -171,7 +158,7 @@ def test_the_table_fills_up(store: RunStore) -> None:
         ]
 
 
-def test_what_is_being_done_says_how_far_it_has_come(store: RunStore) -> None:
+def test_running_tasks_show_their_progress(store: RunStore) -> None:
     with LiveView(store, ["main"], 6, 2) as view:
         two = [task("scores", "scores-a"), task("run", "ours-sst-0")]
         view.set_tasks(two)
@@ -186,7 +173,7 @@ def test_what_is_being_done_says_how_far_it_has_come(store: RunStore) -> None:
         assert drawn(view)[1:3] == view.in_progress()
 
 
-def test_how_far_somebody_had_come_who_was_killed_is_not_told(store: RunStore) -> None:
+def test_the_progress_of_a_killed_worker_is_not_shown(store: RunStore) -> None:
     one, place = task("run", "ours-sst-0"), store.heartbeat_file("ours-sst-0")
     place.parent.mkdir()
     place.write_text("predictor 97%")
@@ -200,10 +187,10 @@ def test_how_far_somebody_had_come_who_was_killed_is_not_told(store: RunStore) -
         assert not place.exists()
         view.on_start(one)
         place.write_text("predictor 3%")
-    assert not place.exists()  # broken off
+    assert not place.exists()  # interrupted
 
 
-def test_what_others_are_at_is_told(store: RunStore) -> None:
+def test_tasks_of_other_processes_are_shown(store: RunStore) -> None:
     view, one = LiveView(store, ["main"], 6, 1), task("run", "ours-sst-0")
     view.on_start(one)
     view.on_busy(one)
@@ -218,19 +205,19 @@ def test_what_others_are_at_is_told(store: RunStore) -> None:
     assert view.in_progress() == []
 
 
-def test_a_grid_goes_on_when_nobody_listens_any_more(store: RunStore) -> None:
+def test_a_grid_continues_when_its_pipe_is_closed(store: RunStore) -> None:
     view = LiveView(store, ["main"], 6, 1)
     reading, writing = os.pipe()
     os.close(reading)
     view.console.file = os.fdopen(writing, "w")
-    view.say("Is anybody there?")
-    view.say("Nobody.")
+    view.say("first")
+    view.say("second")
     assert view.console.quiet
     with pytest.raises(BrokenPipeError):
         view.console.file.close()
 
 
-def test_without_a_terminal_a_long_silence_is_broken(
+def test_without_a_terminal_running_tasks_are_listed_after_a_while(
     store: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh.experiments.live_view, "QUIET_SECONDS", 0.05)
@@ -250,7 +237,7 @@ def test_without_a_terminal_a_long_silence_is_broken(
     assert not view.reminder.is_alive()
 
 
-def test_nothing_is_said_between_lines_that_follow_each_other(
+def test_running_tasks_are_not_listed_between_other_lines(
     store: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh.experiments.live_view, "QUIET_SECONDS", 0.5)
@@ -263,7 +250,7 @@ def test_nothing_is_said_between_lines_that_follow_each_other(
     assert [line for line in capsys.readouterr().err.splitlines() if "tasks done" in line] == []
 
 
-def test_a_long_table_is_cut_to_the_window(tmp_path: Path) -> None:
+def test_a_long_table_is_cut_to_the_terminal(tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     planned = [{"key": f"{n}", "row": f"row {n}", "corpus": "sst", "seed": 0, "settings": {}} for n in range(50)]
     store.write_plan("main", "", planned, {})

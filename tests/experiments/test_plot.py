@@ -17,7 +17,7 @@ POINTS = (Point(1, 0.5, 0.4, 0.6), Point(2, 0.7, 0.7, 0.7))
 
 
 def made(kind: Kind = "lines", n_lines: int = 2, n_panels: int = 4, x: str = "") -> FigureData:
-    """Make a figure up."""
+    """Make up a figure."""
     lines = tuple(Line(f"line {number} of $x_1$", POINTS) for number in range(n_lines))
     panels = tuple(Panel(f"panel {number}", lines, (Level("full text", 0.8),)) for number in range(n_panels))
     return FigureData(FigureConfig(kind, x), panels, ())
@@ -33,21 +33,16 @@ def test_the_same_runs_give_the_same_bytes(kind: Kind, tmp_path: Path) -> None:
     assert [place.read_bytes()[:4] for place in first] == [b"\x89PNG", b"<?xm", b"%PDF"]
 
 
-def test_an_svg_has_neither_a_date_nor_letters_that_need_a_font(tmp_path: Path) -> None:
-    place = tmp_path / "a.svg"
-    plot_figure(made(), [place])
-    text = place.read_text(encoding="utf-8")
+def test_an_svg_has_no_date_and_needs_no_font_and_settings_of_matplotlib_stay(tmp_path: Path) -> None:
+    path, before = tmp_path / "a.svg", dict(mpl.rcParams)
+    plot_figure(made(), [path])
+    text = path.read_text(encoding="utf-8")
     assert "<dc:date>" not in text
     assert "<text" not in text
-
-
-def test_what_others_draw_is_not_changed(tmp_path: Path) -> None:
-    before = dict(mpl.rcParams)
-    plot_figure(made(), [tmp_path / "a.png"])
     assert dict(mpl.rcParams) == before
 
 
-def test_lines_differ_in_more_than_colour() -> None:
+def test_lines_differ_in_more_than_color() -> None:
     figure = draw_figure(made(n_lines=7), Figure)
     lines = [line for line in figure.axes[0].get_lines() if line.get_marker() != "None"]
     assert [line.get_marker() for line in lines] == list(MARKERS[:7])
@@ -56,7 +51,7 @@ def test_lines_differ_in_more_than_colour() -> None:
     assert len({line.get_linestyle() for line in lines}) >= len(STYLES) - 1
 
 
-def test_the_marks_of_forty_rows_all_differ() -> None:
+def test_the_marks_of_forty_rows_differ() -> None:
     [axes] = draw_figure(made("scatter", n_lines=40, n_panels=1), Figure).axes
     marks = [drawn for drawn in axes.collections if len(np.asarray(drawn.get_offsets()))]
     looks = {(str(mark.get_edgecolor()), str(mark.get_paths()[0].vertices)) for mark in marks}
@@ -67,8 +62,8 @@ def test_points_of_too_few_runs_are_hollow_and_the_legend_says_so() -> None:
     lines = (Line("a", (POINTS[0]._replace(whole=False), POINTS[1])),)
     for kind in ("lines", "scatter", "evp"):
         figure = draw_figure(FigureData(FigureConfig(kind), (Panel("sst", lines),), ()), Figure)
-        told = figure.legends[0].get_title().get_text().split("\n")
-        assert told == [*([] if kind == "scatter" else [BANDS]), "hollow: not all runs are done"]
+        notes = figure.legends[0].get_title().get_text().split("\n")
+        assert notes == [*([] if kind == "scatter" else [BANDS]), "hollow: not all runs are done"]
     assert draw_figure(made(), Figure).legends[0].get_title().get_text() == BANDS
     assert draw_figure(made("scatter"), Figure).legends[0].get_title().get_text() == ""
     one_seed = FigureData(FigureConfig(), (Panel("sst", (Line("a", POINTS[1:]),)),), ())
@@ -116,7 +111,7 @@ def test_many_points_are_not_all_marked() -> None:
         assert axes.get_lines()[0].get_markevery() == list(range(0, n_points, step))
 
 
-def test_one_legend_names_all_lines_and_places_without_a_panel_are_empty() -> None:
+def test_one_legend_names_all_lines_and_axes_without_a_panel_are_empty() -> None:
     figure = draw_figure(made(), Figure)
     [legend] = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["line 0 of $x_1$", "line 1 of $x_1$", "full text"]
@@ -137,7 +132,7 @@ def test_axes_panels_and_lines_may_have_other_names() -> None:
     assert set(names) <= set(drawn.all_names)
 
 
-def test_what_a_search_shows_may_have_other_names() -> None:
+def test_axes_of_a_search_may_have_other_names() -> None:
     names = {"trials": "tries", "dev macro-F1": "score on dev"}
     figure = draw_figure(replace(made("evp", n_panels=1), config=FigureConfig("evp", names=names)), Figure)
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("tries", "expected best score on dev")
@@ -155,21 +150,19 @@ def test_a_single_point_has_a_whisker() -> None:
 @pytest.mark.parametrize(
     ("seconds", "unit", "size"), [(5, "seconds", 1), (1200, "minutes", 60), (20_000, "hours", 3600)]
 )
-def test_time_is_told_in_a_unit_that_fits(seconds: float, unit: str, size: float) -> None:
+def test_time_has_a_suitable_unit(seconds: float, unit: str, size: float) -> None:
     panel = Panel("sst", (Line("a", (Point(seconds, 0.5, 0.5, 0.5),)),))
     found = _x_label(FigureData(FigureConfig("evp", "seconds"), (panel,), ()))
     assert found == (f"{unit} of training", size)
     assert _x_label(made("evp"))[0] == "number of trials"
 
 
-def test_endings_say_the_form(tmp_path: Path) -> None:
-    told = r"must end in \.png, \.svg or \.pdf, got .*a\.gif"
-    with pytest.raises(ConfigError, match=told):
+def test_an_unknown_suffix_and_a_missing_matplotlib_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match=r"must end in \.png, \.svg or \.pdf, got .*a\.gif"):
         plot_figure(made(), [tmp_path / "a.gif"])
-
-
-def test_a_missing_matplotlib_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    told = r"^A figure needs matplotlib\. Install it with: pip install 'fresh-rationales\[plot\]'$"
-    with pytest.raises(MissingExtraError, match=told):
+    message = r"^A figure needs matplotlib\. Install it with: pip install 'fresh-rationales\[plot\]'$"
+    with pytest.raises(MissingExtraError, match=message):
         plot_figure(made(), [tmp_path / "a.png"])

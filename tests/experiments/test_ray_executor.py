@@ -14,7 +14,7 @@ from ray import cloudpickle
 
 import crowds
 import small
-from experiments import run_grid
+from experiments import run_grid, write_grid
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.experiments import ray_executor
@@ -25,37 +25,11 @@ from fresh.experiments.run import GridResult
 from fresh.experiments.store import RunStore
 from two_nodes import NODE, until, who_has_open
 
-GRID = """
-[grid]
-corpus = ["toy"]
-
-[settings]
-encoder = "{encoder}"
-layers = "all"
-dropout = 0.0
-batch_size = 8
-learning_rate = 0.005
-device = "cpu"
-epochs = 2
-
-[corpora.toy]
-data = "toy.csv"
-
-[[rows]]
-name = "short"
-method = "full_text"
-
-[[rows]]
-name = "FRESH"
-scorer = "attention"
-ratio = 0.2
-
-[[rows]]
-name = "long"
-method = "full_text"
-epochs = 40
-patience = 40
-"""
+ROWS: tuple[dict[str, Any], ...] = (
+    {"name": "short", "method": "full_text"},
+    {"name": "FRESH", "scorer": "attention", "ratio": 0.2},
+    {"name": "long", "method": "full_text", "epochs": 40, "patience": 40},
+)
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +37,9 @@ def path(toy: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.TempPa
     """A grid, beside one of its first two rows."""
     folder = tmp_path_factory.mktemp("grid")
     small.write_csv(folder / "toy.csv", small.rows(toy.train[:96]))
-    whole = GRID.format(encoder=encoders["bert"])
-    (folder / "grid.toml").write_text(whole, encoding="utf-8")
-    (folder / "first.toml").write_text(whole[: whole.rindex("[[rows]]")], encoding="utf-8")
-    return folder / "grid.toml"
+    parts = {"settings": small.settings(encoders["bert"]), "corpora": {"toy": {"data": "toy.csv"}}}
+    write_grid(folder / "first.toml", *ROWS[:2], **parts)
+    return write_grid(folder / "grid.toml", *ROWS, **parts)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +77,7 @@ class Noting(RayExecutor):
 
 
 class Struck(NamedTuple):
-    """A grid of which two runs were done when the worker of the third was killed."""
+    """A grid with two finished runs when the worker of the third was killed."""
 
     store: RunStore
     result: GridResult
@@ -148,12 +121,12 @@ def struck(cluster: Any, path: Path, at_home: RunStore, tmp_path_factory: pytest
     return Struck(store, result, first.nodes, second.nodes, victim, finished)
 
 
-def test_a_grid_is_done_although_a_worker_was_killed(struck: Struck) -> None:
+def test_a_grid_is_done_although_a_worker_is_killed(struck: Struck) -> None:
     assert struck.result == GridResult("grid", 3, {})
     assert not struck.victim.is_running()
 
 
-def test_finished_runs_stay_as_they_were(struck: Struck) -> None:
+def test_finished_runs_are_not_changed(struck: Struck) -> None:
     now = read_reports(struck.store)
     assert len(struck.finished) == 2
     assert {key: now[key] for key in struck.finished} == struck.finished
@@ -165,7 +138,7 @@ def test_workers_are_spread_and_the_task_of_a_dead_one_is_done_elsewhere(struck:
 
 
 @pytest.mark.parametrize("row", ["short", "FRESH", "long"])
-def test_a_cluster_measures_what_one_machine_does(row: str, struck: Struck, at_home: RunStore) -> None:
+def test_a_cluster_measures_the_same_as_one_machine(row: str, struck: Struck, at_home: RunStore) -> None:
     assert report_of(struck.store, row) == report_of(at_home, row)
 
 
@@ -174,7 +147,7 @@ def test_no_markers_are_left(struck: Struck) -> None:
     assert not ray.is_initialized()
 
 
-def test_what_is_done_is_not_done_again(
+def test_finished_runs_are_not_repeated(
     cluster: Any, path: Path, struck: Struck, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = read_reports(struck.store)

@@ -17,7 +17,6 @@ from safetensors import safe_open
 
 from experiments import Inline, metrics, plan, reports, run, run_grid, start, toy_grid
 from fresh.attribution.support_model import SupportModel
-from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
 from fresh.experiments.grid_file import read_grid
@@ -42,7 +41,7 @@ def grids(grid: Callable[..., Path], tmp_path: Path) -> Grids:
     return write
 
 
-def test_what_several_grids_need_is_done_once(grids: Grids, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_grids_share_is_done_once(grids: Grids, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     n_trained: list[int] = []
     whole = SupportModel.train_many
 
@@ -112,17 +111,7 @@ def test_invalid_runs_of_all_grids_are_listed_and_nothing_is_started(
     assert (len(n_read), out.exists(), executor.n_expected) == (1, False, 0)
 
 
-def test_a_grid_without_its_human_rationales_stops_all(grids: Grids, tmp_path: Path) -> None:
-    taught = {"method": "lei", "human": 0.5, "name": "taught"}
-    paths, out = grids(first=[ATTENTION], second=[taught]), tmp_path / "runs"
-    unmarked = tmp_path / "toy" / "train.jsonl"
-    unmarked.write_text(unmarked.read_text(encoding="utf-8").replace('"rationale"', '"other"'), encoding="utf-8")
-    with pytest.raises(ConfigError, match="taught"):
-        run_grids(paths, out, executor=Inline(out))
-    assert reports(out) == {}
-
-
-def test_what_is_wrong_with_files_is_reported_for_all(tmp_path: Path) -> None:
+def test_errors_of_all_files_are_reported(tmp_path: Path) -> None:
     paths = [tmp_path / "one.toml", tmp_path / "two.toml"]
     for path in paths:
         path.write_text("row = 1\n[[rows]]\n", encoding="utf-8")
@@ -137,13 +126,6 @@ def test_two_grids_of_one_name_are_refused(grids: Grids, tmp_path: Path) -> None
     shutil.copy(path, tmp_path / "other.toml")
     with pytest.raises(ConfigError, match=r"first\.toml and .*other\.toml are both called 'first'"):
         run_grids([path, tmp_path / "other.toml"], tmp_path / "runs")
-
-
-def test_the_command_reports_each_grid(grids: Grids, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths, out = grids(first=[ATTENTION], second=[LONGER]), str(tmp_path / "runs")
-    assert main(["run", *map(str, paths), "--out", out, "--workers", "1"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert [line.partition("fresh table ")[2] for line in said] == [f"{out} first", f"{out} second"]
 
 
 def test_a_folder_that_is_deleted_meanwhile_stops_all(
@@ -184,7 +166,7 @@ sys.addaudithook(hook)
 
 @pytest.fixture(scope="module")
 def undisturbed(toy: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A grid that was done in one go."""
+    """A grid that ran without an interruption."""
     path = toy_grid(tmp_path_factory.mktemp("undisturbed"), toy, encoders["bert"], *ROWS)
     assert run(path).failures == {}
     return path
@@ -245,7 +227,7 @@ def check_kills(path: Path, out: Path, n_rounds: int, seed: int) -> None:
     assert {key: reports(out)[key] for key in seen} == seen
 
 
-def test_a_killed_run_never_looks_done_that_is_not(undisturbed: Path, tmp_path: Path) -> None:
+def test_a_killed_run_never_looks_finished(undisturbed: Path, tmp_path: Path) -> None:
     check_kills(undisturbed, tmp_path / "runs", 1, seed=0)
 
 

@@ -92,7 +92,7 @@ def needed(tasks: list[Task]) -> set[str]:
 
 
 def ends_badly(fates: list[Fate]) -> bool:
-    """Say how a task ends that meets these fates one after the other."""
+    """Return whether a task fails that meets these fates one after the other."""
     deaths = crowds = 0
     for fate in fates:
         deaths += fate == "died"
@@ -140,7 +140,7 @@ def carry_out(
     return Scheduler(RunStore(folder), executor, Silent()).run(tasks), executor
 
 
-def test_work_is_given_out_in_its_order(tmp_path: Path) -> None:
+def test_tasks_start_in_their_order(tmp_path: Path) -> None:
     first, second = (
         chain("support", "scores", "run"),
         [
@@ -154,7 +154,7 @@ def test_work_is_given_out_in_its_order(tmp_path: Path) -> None:
     assert executor.starts == ["t0", "ut0", "t1", "ut1", "t2", "ut2"]
 
 
-def test_those_who_need_what_failed_hear_what_it_was(tmp_path: Path) -> None:
+def test_a_failure_is_passed_on_to_the_tasks_that_need_it(tmp_path: Path) -> None:
     failed, executor = carry_out(chain("support", "scores", "run"), tmp_path, t0=["failed"])
     error = "toy, support model, seed 0: t0 broke"
     assert failed == {"t0": error, "t1": error, "t2": error}
@@ -162,7 +162,7 @@ def test_those_who_need_what_failed_hear_what_it_was(tmp_path: Path) -> None:
     assert RunStore(tmp_path).read_failure("t2") == error
 
 
-def test_a_worker_may_die_but_not_always(tmp_path: Path) -> None:
+def test_a_task_may_kill_two_workers_but_not_three(tmp_path: Path) -> None:
     failed, executor = carry_out(chain("run"), tmp_path / "a", t0=["died"] * (MAX_DEATHS - 1))
     assert (failed, executor.starts) == ({}, ["t0"] * MAX_DEATHS)
     failed, _ = carry_out(chain("run"), tmp_path / "b", t0=["died"] * MAX_DEATHS)
@@ -170,7 +170,7 @@ def test_a_worker_may_die_but_not_always(tmp_path: Path) -> None:
     assert RunStore(tmp_path / "b").read_failure("t0") == failed["t0"]
 
 
-def test_each_death_is_told_after_which_a_task_is_tried_again(tmp_path: Path) -> None:
+def test_each_death_is_reported_unless_it_is_the_last(tmp_path: Path) -> None:
     view, fates = Silent(), {"t0": ["died", "busy", "died", "died"], "t1": ["died"]}
     tasks = [Task("run", "t0", SPEC), Task("run", "t1", SPEC)]
     Scheduler(RunStore(tmp_path), Scripted(1, fates), view).run(tasks)  # type: ignore[arg-type]
@@ -183,7 +183,7 @@ def test_a_task_without_room_is_tried_again_with_fewer_others(tmp_path: Path) ->
     failed, executor = carry_out(tasks, tmp_path, 3, c=["crowded"])
     assert (failed, executor.most, executor.n_cleared) == ({}, 3, 0)
     assert executor.beside == [0, 1, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2]
-    assert "".join(executor.starts) == "abcdefcghijk"  # as soon as as many are done as were running then
+    assert "".join(executor.starts) == "abcdefcghijk"  # when as many are done as were running then
 
 
 def test_a_task_without_room_is_tried_again_when_no_other_is_left_to_wait_for(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path:
     )  # each time that one is tried alone, and that one found none with nobody beside it
 
 
-def test_each_time_without_room_is_told_and_what_is_waited_for(tmp_path: Path) -> None:
+def test_each_full_gpu_is_reported(tmp_path: Path) -> None:
     view = Silent()
     Scheduler(RunStore(tmp_path), Scripted(1, {"t0": ["crowded"] * (MAX_CROWDED + 1)}), view).run(chain("run"))
     assert view.crowds == [*[("t0", False)] * (MAX_CROWDED - 1), ("t0", True)]
@@ -234,7 +234,7 @@ def test_a_task_without_room_also_when_alone_fails(tmp_path: Path) -> None:
     assert record == {"error": failed["t0"], "where": "there"}
 
 
-def test_what_is_done_or_failed_before_is_left_out_and_what_only_it_needs(tmp_path: Path) -> None:
+def test_finished_and_failed_runs_are_left_out_with_what_only_they_need(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
     tasks = [*chain("support", "scores", "run"), Task("run", "other", SPEC, ("t1",)), Task("run", "alone", SPEC)]
     runs.save_report("t2", {"figures": {"macro-F1": 0.5}})
@@ -246,7 +246,7 @@ def test_what_is_done_or_failed_before_is_left_out_and_what_only_it_needs(tmp_pa
     assert (failed, executor.starts) == ({}, ["t0", "t1", "other", "alone"])
 
 
-def test_scores_that_are_kept_need_no_support_model(tmp_path: Path) -> None:
+def test_stored_scores_need_no_support_model(tmp_path: Path) -> None:
     place = RunStore(tmp_path).shared_folder("t1") / "scores.npz"
     place.parent.mkdir(parents=True)
     place.touch()
@@ -254,7 +254,7 @@ def test_scores_that_are_kept_need_no_support_model(tmp_path: Path) -> None:
     assert executor.starts == ["t1", "t2"]
 
 
-def test_a_failure_that_cannot_be_written_down_is_told_all_the_same(tmp_path: Path) -> None:
+def test_a_failure_that_cannot_be_written_is_still_reported(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file where a folder should be", encoding="utf-8")
     failed, _ = carry_out(chain("run"), tmp_path, t0=["failed"])
     assert failed == {"t0": "t0 broke (This could not be written to disk: Not a directory.)"}

@@ -16,11 +16,11 @@ from fresh.experiments.search import SPACES, Span, _read_space, read_span, searc
 from fresh.pipeline import resolve_settings, train
 from fresh.progress import SILENT, _Silent
 
-pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
+pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # too few epochs
 
 
 class Saying(_Silent):
-    """Keeps what is said."""
+    """Remembers all lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -39,7 +39,7 @@ def settings(encoders: dict[str, Path]) -> dict[str, Any]:
     return small.run_settings(encoders["bert"], epochs=1, method="lei")
 
 
-# What is searched
+# Spaces
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,9 @@ def test_the_search_for_lei_is_that_of_the_paper() -> None:
     assert search.__kwdefaults__["trials"] == 20  # type: ignore[index]
 
 
-@pytest.mark.parametrize("method", SPACES)
-def test_default_spaces_are_valid(method: str) -> None:
-    assert _read_space((), resolve_settings("x.csv", None, None, {"method": method}))
-
-
-def test_other_methods_have_no_default_space() -> None:
+def test_default_spaces_are_valid_and_other_methods_have_none() -> None:
+    for method in SPACES:
+        assert _read_space((), resolve_settings("x.csv", None, None, {"method": method}))
     with pytest.raises(ConfigError, match=r"The method fresh has no default search space.*space="):
         _read_space((), resolve_settings("x.csv", None, None, {}))
 
@@ -112,10 +109,10 @@ def test_invalid_values_are_refused_before_any_work(options: dict[str, Any], mes
     assert list(tmp_path.iterdir()) == []
 
 
-# The search itself
+# Searches
 
 
-def test_the_best_of_all_trials_is_written_down(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_the_best_settings_of_all_trials_are_written(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     said = Saying()
     best = search(splits, out=tmp_path / "search", trials=4, progress=said, **settings)
     trials = [line for line in said.lines if line.startswith("Trial")]
@@ -148,11 +145,11 @@ def test_the_best_settings_can_be_trained_with(splits: Splits, settings: dict[st
 
 
 def drawn(said: Saying) -> list[str]:
-    """Take what trials drew and how they did, without their numbers."""
+    """List the values and scores of trials, without their numbers."""
     return [line.partition(": ")[2] for line in said.lines if line.startswith("Trial")]
 
 
-def test_a_search_goes_on_with_the_draws_it_would_have_made(
+def test_an_interrupted_search_draws_the_same_values(
     splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, first, rest = Saying(), Saying(), Saying()
@@ -175,14 +172,6 @@ def test_a_search_goes_on_with_the_draws_it_would_have_made(
     assert one.read_text(encoding="utf-8") == other.read_text(encoding="utf-8")
 
 
-def test_a_finished_search_only_tells_what_it_found(
-    splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    best = search(splits, out=tmp_path / "search", trials=1, progress=SILENT, **settings)
-    monkeypatch.setattr(fresh.experiments.search, "train_method", lambda *_: pytest.fail("trained again"))
-    assert search(splits, out=tmp_path / "search", trials=1, progress=SILENT, **settings) == best
-
-
 def test_a_folder_with_another_search_is_refused(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     folder = tmp_path / "search"
     search(splits, out=folder, trials=1, progress=SILENT, **settings)
@@ -190,7 +179,7 @@ def test_a_folder_with_another_search_is_refused(splits: Splits, settings: dict[
     others = {**settings, "epochs": 2, "seed": 7, "ratio": 0.5}
     with pytest.raises(ConfigError, match=r"holds a search that differs in: epochs, ratio, space, train\.seed\."):
         search(splits, out=folder, trials=1, space=["lambda_1=0.1:1"], progress=SILENT, **others)
-    rising = {**settings, "schedule": "linear"}  # whose epochs affect each step, and are listed once all the same
+    rising = {**settings, "schedule": "linear"}  # its epochs affect each step, and are still listed once
     search(splits, out=tmp_path / "rising", trials=1, progress=SILENT, **rising)
     with pytest.raises(ConfigError, match=r"differs in: epochs\."):
         search(splits, out=tmp_path / "rising", trials=1, progress=SILENT, **{**rising, "epochs": 2})
@@ -208,15 +197,15 @@ def test_a_folder_with_other_files_is_refused(splits: Splits, settings: dict[str
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_trial_that_diverges_is_told_and_the_search_goes_on(
+def test_a_trial_that_diverges_is_reported_and_the_search_continues(
     splits: Splits, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     said, others = Saying(), {name: value for name, value in settings.items() if name != "learning_rate"}
     space = ["learning_rate=0.005,1e30"]
     best = search(splits, out=tmp_path / "search", trials=6, space=space, progress=said, **others)
-    told = drawn(said)
-    assert len(told) == 6
-    broken = [line for line in told if line.startswith("learning_rate 1e+30: ")]
+    lines = drawn(said)
+    assert len(lines) == 6
+    broken = [line for line in lines if line.startswith("learning_rate 1e+30: ")]
     assert 0 < len(broken) < 6
     assert all(re.search(r": no result \(.*diverged", line) for line in broken)
     assert best == {"learning_rate": 0.005}
@@ -229,7 +218,7 @@ def test_a_search_without_any_result_says_so(splits: Splits, settings: dict[str,
     assert not (tmp_path / "search/best.toml").exists()
 
 
-def test_data_that_no_values_can_mend_end_the_search(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_invalid_data_end_the_search(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     train_part = tuple(Example(example.document, example.label) for example in splits.train)
     with pytest.raises(DataError, match=r"^human=0\.5 .*no training document"):
         search(
@@ -238,7 +227,7 @@ def test_data_that_no_values_can_mend_end_the_search(splits: Splits, settings: d
         )
 
 
-def test_people_s_rationales_are_searched_where_there_are_some(
+def test_a_search_with_human_rationales_skips_documents_without(
     toy: Splits, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     splits = Splits((*toy.train[:16], *toy.train[-4:]), (*toy.dev[:8], toy.train[-1]), toy.test[:8])

@@ -35,7 +35,7 @@ def test_all_pairs_that_differ_in_one_setting_are_tested() -> None:
     assert table.adjusted()[1] == pytest.approx(4 * (welch(NEAR, FAR).p or 0))
 
 
-def test_the_table_has_all_figures() -> None:
+def test_the_table_has_all_statistics() -> None:
     table = welch_table(results(FOUR), [GLOBAL]).to_table()
     assert table.header == (
         *("corpus", "scorer", "discretizer", "first", "second", "difference", "t", "df", "p", "p (Holm)"),
@@ -70,7 +70,7 @@ def test_the_table_has_all_figures() -> None:
     }
 
 
-def test_several_contrasts_are_told_apart() -> None:
+def test_several_contrasts_have_labels_of_their_own() -> None:
     table = welch_table(results(FOUR), [GLOBAL, Contrast("scorer", "attention", "gradient")]).to_table()
     assert table.header[:4] == ("corpus", "scorer", "discretizer", "first − second")
     assert table.rows[0][:4] == ("sst", "attention", "–", "discretizer: global_top_k − top_k")
@@ -87,7 +87,7 @@ def test_rows_are_compared_on_each_corpus_whatever_their_settings() -> None:
     assert (one.common, one.test) == ({"corpus": "sst"}, welch(NEAR, FAR))
 
 
-def test_rows_are_compared_where_what_tells_their_runs_apart_is_equal() -> None:
+def test_rows_are_compared_between_runs_with_equal_settings() -> None:
     made = results(
         [
             *encoder_runs("small", "full text", 0.6, 0.8, method="full_text"),
@@ -123,7 +123,7 @@ def test_a_test_between_mixed_runs_is_not_in_bold() -> None:
     assert table.to_table().notes[0].startswith("macro-F1: mean (min–max) over runs;")
     for marked, start in ((True, "†: runs that"), (False, "Runs of one side")):
         note = table.to_table(marked).notes[1]
-        assert note.startswith(f"{start} differ also in what no setting says, such as how many documents")
+        assert note.startswith(f"{start} also differ in something that no setting records, such as")
         assert note.endswith("Name one experiment: fresh table RUNS EXPERIMENT.")
 
 

@@ -49,7 +49,7 @@ def test_a_sample_without_a_class_is_refused(encoders: dict[str, Path], tmp_path
     assert read(27).labels == read(99).labels == ("a", "b", "rare")
 
 
-def test_samples_and_splits_tell_corpora_apart(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_samples_and_splits_have_digests_of_their_own(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
     table = small.write_csv(tmp_path / "toy.csv", small.rows(toy.train))
     digests: list[str] = []
     for about in ({}, {"dev_share": 0.2}, {"seed": 1}):
@@ -80,7 +80,7 @@ def test_only_the_last_corpora_stay_in_memory(toy: Splits, encoders: dict[str, P
 
 @pytest.fixture
 def n_read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Lists each reading of a corpus."""
+    """Lists every corpus that is read."""
     seen: list[Any] = []
 
     def read(*arguments: Any) -> Splits:
@@ -102,7 +102,7 @@ def planned(grid: Callable[..., Path], tmp_path: Path) -> Planned:
     return make
 
 
-def test_files_that_have_not_changed_are_not_read_again(planned: Planned, n_read: list[Any]) -> None:
+def test_unchanged_files_are_not_read_again(planned: Planned, n_read: list[Any]) -> None:
     first = planned()
     assert len(n_read) == 2  # one for each seed, which may split custom files
     assert planned() == first
@@ -111,7 +111,7 @@ def test_files_that_have_not_changed_are_not_read_again(planned: Planned, n_read
     assert len(n_read) == 4
 
 
-def test_files_that_are_split_by_the_seed_are_read_once_for_each(
+def test_files_that_the_seed_splits_are_read_once_for_each_seed(
     grid: Callable[..., Path], tmp_path: Path, n_read: list[Any]
 ) -> None:
     row = {"tagger": True, "human": [0.2, 0.5, 1.0], "seed": [0, 1, 2]}  # each run looks at human rationales
@@ -159,7 +159,7 @@ def test_other_code_or_another_sample_is_read_again(
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"digest": 3, "n_words": 3}', '{"digest": "abc"}'])
-def test_a_damaged_summary_is_made_again(text: str, planned: Planned, n_read: list[Any], tmp_path: Path) -> None:
+def test_a_damaged_summary_is_replaced(text: str, planned: Planned, n_read: list[Any], tmp_path: Path) -> None:
     first = planned()
     for path in (tmp_path / "runs/known").iterdir():
         path.write_text(text, encoding="utf-8")
@@ -168,14 +168,14 @@ def test_a_damaged_summary_is_made_again(text: str, planned: Planned, n_read: li
         assert len(n_read) == 4
 
 
-def test_a_file_that_was_deleted_is_missed(planned: Planned, tmp_path: Path) -> None:
+def test_a_deleted_file_is_noticed(planned: Planned, tmp_path: Path) -> None:
     planned()
     shutil.rmtree(tmp_path / "toy")
     with pytest.raises(ConfigError, match=r"toy does not exist\."):
         planned()
 
 
-def test_the_whole_folder_of_a_named_corpus_is_looked_at(
+def test_the_whole_folder_of_a_named_corpus_is_checked(
     toy: Splits, encoders: dict[str, Path], tmp_path: Path, n_read: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data/sst").mkdir(parents=True)

@@ -78,7 +78,7 @@ def test_a_report_of_another_version_is_not_damaged(store: RunStore) -> None:
     assert store.damaged_report("nothing there") is None
 
 
-def test_a_full_disk_leaves_nothing_that_looks_done(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_report(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     write = Path.write_text
 
     def full(path: Path, text: str, *args: Any, **more: Any) -> int:
@@ -127,7 +127,7 @@ def test_a_claim_ends_with_its_process(store: RunStore) -> None:
         pass
 
 
-def test_a_disk_without_locks_is_not_taken_for_a_busy_task(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_locks_does_not_look_like_a_busy_task(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def flock(*_arguments: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 

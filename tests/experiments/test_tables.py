@@ -117,7 +117,7 @@ def test_any_metric_is_accepted_until_a_run_is_done() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(("sst", "movies")), st.floats(0, 1)), min_size=1))
-def test_a_table_is_what_one_would_count(runs: list[tuple[str, str, float]]) -> None:
+def test_cells_have_the_values_of_their_runs(runs: list[tuple[str, str, float]]) -> None:
     cells = pivot(results([Made(row, value, seed, corpus) for seed, (row, corpus, value) in enumerate(runs)])).cells
     assert sum(cell.n_planned for cell in cells.values()) == len(runs)
     for ((row,), (corpus,)), cell in cells.items():
@@ -187,30 +187,30 @@ def test_rows_are_split_where_their_runs_differ_in_more_than_the_seed() -> None:
     assert set(pivoted.best()) == {(("ours", "large"), ("sst",))}
 
 
-def test_rows_that_were_asked_for_stay_but_mixed_cells_are_marked_and_not_ranked() -> None:
+def test_chosen_rows_are_not_split_and_mixed_cells_are_marked_and_not_ranked() -> None:
     pivoted = pivot(results(TWO_ENCODERS), rows=["row"])
     table = pivoted.to_table()
     assert [row[1] for row in table.rows] == [".800 (.600–.900) †", ".600 (.500–.800) †", ".450 (.400–.500)"]
     assert set(pivoted.best()) == set()
     assert table.notes[:2] == (
         "macro-F1: mean (min–max) over runs.",
-        "†: runs that differ also in encoder, learning_rate; such cells are not ranked. "
-        "Tell them apart: rows='row,encoder'.",
+        "†: runs that also differ in encoder, learning_rate; such cells are not ranked. "
+        "Separate them: rows='row,encoder'.",
     )
     assert [record["differ in"] for record in table.records] == ["encoder", "encoder, learning_rate", ""]
     assert r".800 (.600--.900) \dag{}" in table.to_latex()
     assert pivoted.to_table(marked=False).notes[1] == (
-        "differ in: runs of one cell differ also in encoder, learning_rate. Tell them apart: rows='row,encoder'."
+        "differ in: runs in one cell also differ in encoder, learning_rate. Separate them: rows='row,encoder'."
     )
 
 
-def test_a_column_tells_runs_apart_as_well_as_a_row() -> None:
+def test_a_column_may_separate_runs_like_a_row() -> None:
     table = pivot(results(TWO_ENCODERS), columns=["encoder"]).to_table()
     assert table.header == ("row", "small", "large")
     assert table.rows[1] == ("ours", ".500 (.500–.500)", ".700 (.600–.800)")
 
 
-def test_settings_that_affect_only_speed_tell_nothing_apart() -> None:
+def test_settings_that_affect_only_speed_split_no_row() -> None:
     made = [Made("ours", 0.5, 0), Made("ours", 0.7, 1, settings={"recording": False})]
     assert pivot(results(made)).to_table().rows == (("ours", ".600 (.500–.700)"),)
 
@@ -218,7 +218,7 @@ def test_settings_that_affect_only_speed_tell_nothing_apart() -> None:
 def test_equal_runs_with_one_seed_are_marked() -> None:
     table = pivot(results([Made("ours", 0.5, key="of all"), Made("ours", 0.7, key="of some")])).to_table()
     assert table.rows == (("ours", ".600 (.500–.700) †"),)
-    assert table.notes[1].startswith("†: runs that differ also in what no setting says, such as how many documents")
+    assert table.notes[1].startswith("†: runs that also differ in something that no setting records, such as")
     assert table.notes[1].endswith("Name one experiment: fresh table RUNS EXPERIMENT.")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fresh._io import DIGEST, FIRST_DIGEST, PREVIOUS_DIGEST, canonical_sha256, hashed_line
-from fresh.audit.certificates.format import Certificate, Fault, Faults, Maker, Reader
+from fresh.audit.certificates.format import Certificate, Fault, Maker, Reader
 from fresh.progress import Advance
 from fresh.rationale import Prediction, Rationale
 
@@ -51,10 +51,10 @@ def resealed(content: bytes, change: Callable[[list[Record]], None]) -> bytes:
 
 def read(content: bytes) -> tuple[list[Certificate], list[Fault]]:
     """Read a file: the valid certificates, and the faults."""
-    faults = Faults()
-    reader = Reader(content.splitlines(keepends=True), faults)
+    faults: list[Fault] = []
+    reader = Reader(content.splitlines(keepends=True), lambda line, reason: faults.append(Fault(line, reason)))
     found = [certificate for _, certificate in reader] if reader.read_header() else []
-    return found, faults.first
+    return found, faults
 
 
 def write(path: Path, content: bytes) -> Path:

@@ -13,6 +13,7 @@ from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.experiments.grid import Grid, check_grid
 from fresh.experiments.grid_file import read_grid
+from fresh.experiments.live_view import LiveView
 from fresh.experiments.plan import Task, plan_all
 from fresh.experiments.run import GridResult, run_grids
 from fresh.experiments.scheduler import TaskEnd
@@ -89,7 +90,7 @@ def start(grid: Path, out: Path, *options: str, **variables: str) -> subprocess.
     return subprocess.Popen(command, env={**os.environ, **variables}, start_new_session=True, **told)  # type: ignore[call-overload, no-any-return]
 
 
-class Silent:
+class Silent(LiveView):
     """A view that shows nothing and records everything."""
 
     def __init__(self) -> None:

@@ -1,6 +1,7 @@
 """Gates and readers for tests: tiny real ones, and ones whose answers can be computed by hand."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -14,10 +15,9 @@ from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.methods import bastings, lei
 from fresh.methods.config import BastingsConfig, GateConfig
-from fresh.methods.joint import GateObjective, GateOutputs, JointModel, RunningState, make_losses
+from fresh.methods.joint import GateObjective, GateOutputs, JointModel, make_losses
 from fresh.nn.batch import Batch
 from fresh.nn.classifier import Output
-from fresh.nn.token_classifier import Kind
 from fresh.selection.tagger import build_tagger as build_gate
 from fresh.training.feature_cache import CachedInputs
 from fresh.training.fit import build as build_reader
@@ -33,51 +33,52 @@ def configured(kind: type[Config], encoder: Path, **others: Any) -> Config:
     return from_mapping(kind, {**small.settings(encoder), **others})
 
 
-def untrained(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointModel, CachedInputs]:
+def objective_of(config: GateConfig) -> GateObjective:
+    kind = bastings if isinstance(config, BastingsConfig) else lei
+    objective: GateObjective = kind.make_objective(cast("Any", config))
+    return objective
+
+
+def untrained(splits: Splits, config: GateConfig) -> tuple[JointModel, CachedInputs]:
     """Make an untrained gate and reader, and encode the training texts for the gate."""
-    model = JointModel(build_gate(kind, config), build_reader(splits.labels, config), state_of(config))
+    objective = objective_of(config)
+    model = JointModel(build_gate(objective.kind, config), build_reader(splits.labels, config), objective)
     texts = [text_of(example.document) for example in splits.train]
     return model, encode(model.gate, texts, config.train, RunContext())
 
 
-def loss_of(splits: Splits, config: GateConfig, kind: Kind, loss: GateLoss) -> Loss:
-    model, inputs = untrained(splits, config, kind)
-    objective = GateObjective("any", kind, loss, state_of(config))
-    return make_loss(model.gate, inputs, make_losses(model, inputs, splits, config, objective), config.train)
+def loss_of(splits: Splits, config: GateConfig, loss: GateLoss) -> Loss:
+    model, inputs = untrained(splits, config)
+    losses = make_losses(model, inputs, splits, config, replace(objective_of(config), loss=loss))
+    return make_loss(model.gate, inputs, losses, config.train)
 
 
-def seen_by_gate(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointModel, GateOutputs]:
+def seen_by_gate(splits: Splits, config: GateConfig) -> tuple[JointModel, GateOutputs]:
     """Let an untrained gate read all training texts in one batch."""
-    model, inputs = untrained(splits, config, kind)
+    model, inputs = untrained(splits, config)
     seen: list[GateOutputs] = []
 
     def loss(_model: JointModel, gated: GateOutputs) -> Tensor:
         seen.append(gated)
         return torch.zeros(len(gated.counted))
 
-    objective = GateObjective("any", kind, loss, state_of(config))
-    losses = make_losses(model, inputs, splits, config, objective)
-    width = int(inputs.tokens.lengths.max())
+    losses = make_losses(model, inputs, splits, config, replace(objective_of(config), loss=loss))
+    width = int(inputs.table.lengths.max())
     make_loss(model.gate, inputs, losses, config.train)(torch.arange(len(splits.train)), width, False)
     [gated] = seen
     return model, gated
 
 
-def by_hand(state: RunningState, reader: Any = None) -> JointModel:
+def by_hand(config: GateConfig, reader: Any = None) -> JointModel:
     """Make a stand-in for a gate and a reader that has only their running state, or only answers."""
-    moving = torch.zeros(state.size)
+    objective = objective_of(config)
+    moving = torch.zeros(objective.n_moving)
 
     def update(mean: Tensor) -> None:
-        moving.copy_(state.update(moving.clone(), mean))
+        moving.copy_(objective.update(moving.clone(), mean))
 
     running_mean = RunningMean(update, moving.device)
     return cast("JointModel", SimpleNamespace(moving=moving, running_mean=running_mean, reader=reader))
-
-
-def state_of(config: GateConfig) -> RunningState:
-    kind = bastings if isinstance(config, BastingsConfig) else lei
-    state: RunningState = kind.make_objective(cast("Any", config)).state
-    return state
 
 
 def answering(table: Tensor) -> Any:

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from fresh.data.corpora import CORPORA
-from fresh.document import Document, Example, Mask
+from fresh.document import Document, Example, Explanation, Mask
 from fresh.metrics.bootstrap import Estimate, Interval, LengthScore, Measure
 from fresh.metrics.classification import Bin, ClassScore
-from fresh.reporting.html import AgreementRow, DocumentView, Pair, ScoreRow, View
+from fresh.rationale import Prediction
+from fresh.reporting.html import AgreementRow, Pair, ScoreRow, ShownDocument, View
 from fresh.reporting.report import Figures, Verdict
+from fresh.text import Spans
 
 DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 HOSTILE = (
@@ -30,19 +32,29 @@ GUARANTEE = (
 )
 
 
-def document_view(text: str, kept: str, label: str = "pos", **more: Any) -> DocumentView:
-    """A document of which some words were read, given by their positions: "0 2 3"."""
-    document = Document.from_text(text)
-    flags = np.isin(np.arange(len(document.words)), [int(place) for place in kept.split()])
-    probabilities = more.pop("probabilities", {"neg": 0.25, "pos": 0.75})
-    id = more.pop("id", "d-1")
-    return DocumentView(id, text, document.spans, Mask(flags).spans, label, probabilities, **more)
+def shown_document(
+    text: str,
+    kept: str,
+    *,
+    gold: str = "pos",
+    human: Spans | None = None,
+    query: str = "",
+    id: str = "d-1",
+    probabilities: dict[str, float] | None = None,
+) -> ShownDocument:
+    """A document in which some words were read, given by their numbers: "0 2 3"."""
+    document = Document.from_text(text, query, id)
+    n_words = len(document.words)
+    mask = Mask(np.isin(np.arange(n_words), [int(number) for number in kept.split()]))
+    prediction = Prediction("pos", probabilities or {"neg": 0.25, "pos": 0.75})
+    example = Example(document, gold, None if human is None else Mask.from_spans(human, n_words))
+    return example, Explanation(document, mask, document.cut(mask), prediction)
 
 
 def small_view(**changes: Any) -> View:
     """The smallest valid page."""
     row = ScoreRow("FRESH", Estimate(0.8), Estimate(0.75), Estimate(0.2), own=True)
-    return replace(View("A page", (row,), (document_view("A lovely film.", "1", gold="pos"),)), **changes)
+    return replace(View("A page", (row,), (shown_document("A lovely film.", "1"),)), **changes)
 
 
 def movies_page() -> View:
@@ -55,7 +67,7 @@ def movies_page() -> View:
 def movies_view(examples: Sequence[Example]) -> View:
     """A page with every part, over real reviews."""
     documents = tuple(map(read_somehow, examples))
-    found = [(one.gold or "", one.label) for one in documents]
+    found = [(example.label, item.prediction.label) for example, item in documents]
     labels = ("NEG", "POS")
     return View(
         title="FRESH on movies",
@@ -104,7 +116,7 @@ def movies_view(examples: Sequence[Example]) -> View:
 def hostile_view() -> View:
     """A page in which every text tries to break out."""
     sure = Estimate(0.5, 0.4, 0.6)
-    document = document_view(f"x {HOSTILE}", "0", id=HOSTILE, query=HOSTILE, gold=HOSTILE, human=((0, 1),))
+    document = shown_document(f"x {HOSTILE}", "0", id=HOSTILE, query=HOSTILE, gold=HOSTILE, human=((0, 1),))
     return View(
         title=HOSTILE,
         headline=(ScoreRow(HOSTILE, sure, sure, sure, own=True),),
@@ -123,7 +135,7 @@ def hostile_view() -> View:
     )
 
 
-def read_somehow(example: Example) -> DocumentView:
+def read_somehow(example: Example) -> ShownDocument:
     """Keep a third of the words in runs of eight, and be right five times out of six."""
     document = example.document
     chance = zlib.crc32(document.id.encode())
@@ -132,16 +144,8 @@ def read_somehow(example: Example) -> DocumentView:
     label = example.label if right else {"NEG": "POS", "POS": "NEG"}[example.label]
     sure = 0.5 + (chance >> 8) % 500 / 1000 if right else 0.5 + (chance >> 8) % 350 / 1000
     other = {"NEG": "POS", "POS": "NEG"}[label]
-    return DocumentView(
-        document.id,
-        document.text,
-        document.spans,
-        Mask(flags).spans,
-        label,
-        {label: sure, other: 1 - sure},
-        example.label,
-        example.human.spans if example.human is not None else None,
-    )
+    mask = Mask(flags)
+    return example, Explanation(document, mask, document.cut(mask), Prediction(label, {label: sure, other: 1 - sure}))
 
 
 def estimate(value: float, width: float) -> Estimate:

@@ -67,7 +67,7 @@ def make_job(
     model: nn.Module, loss: Loss, validate: Callable[[], float], config: TrainConfig = CONFIG, **others: Any
 ) -> TrainingJob:
     context = others.pop("context", None) or RunContext()
-    return TrainingJob(model, [3] * N_TEXTS, loss, validate, config, context, CPU, **others)
+    return TrainingJob(model, np.full(N_TEXTS, 3), loss, validate, config, context, CPU, **others)
 
 
 def train(

@@ -44,7 +44,7 @@ def test_human_reads_only_documents_with_a_rationale(toy: Splits, encoders: dict
     saying, splits = Saying(), Splits((*toy.train[:16], *toy.train[-4:]), toy.dev[:8], toy.test[:8])
     result = train_method("human", splits, configured("human", encoders["bert"]), RunContext(progress=saying))
     assert saying.lines[0] == "4 documents without a human rationale are left out."
-    assert result.masks == [example.human for example in toy.train[:16]]
+    assert result.masks() == [example.human for example in toy.train[:16]]
     with pytest.raises(ValueError, match=rf"'{toy.train[-1].document.id}'.*method=fresh"):
         result.model.explain(toy.train[-1].document)
 

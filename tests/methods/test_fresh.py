@@ -14,7 +14,7 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
 from fresh.errors import DataError
 from fresh.methods.config import FreshConfig, Range
-from fresh.methods.fresh import train
+from fresh.methods.fresh import train, train_seeds
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import Contiguous, TopK, budget
@@ -34,9 +34,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_ends_in_a_model_that_can_be_saved(
-    way: str, toy: Splits, configure: Configure, tmp_path: Path
-) -> None:
+def test_every_kind_of_tagger_can_be_saved(way: str, toy: Splits, configure: Configure, tmp_path: Path) -> None:
     splits = small.some(toy, 24, 8)
     model = train(splits, configure(epochs=1, **WAYS[way])).model
     assert isinstance(model.extractor, SaliencyExtractor)
@@ -51,7 +49,7 @@ def test_every_way_ends_in_a_model_that_can_be_saved(
     assert loaded.settings["tagging"]["tagger"] == WAYS[way].get("tagger", False)
 
 
-def test_no_support_model_is_trained_where_people_say_all(
+def test_no_support_model_is_trained_to_learn_from_people_alone(
     toy: Splits, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_given: Any, **_settings: Any) -> None:
@@ -64,13 +62,22 @@ def test_no_support_model_is_trained_where_people_say_all(
         train(small.some(toy, 24, 8), configure(epochs=1, tagger=True, human=0.5))
 
 
+def test_training_several_seeds_equals_training_each(toy: Splits, configure: Configure) -> None:
+    splits = small.some(toy, 24, 8)
+    for seed, model in enumerate(train_seeds(splits, configure(epochs=1), range(2))):
+        alone = train(splits, configure(epochs=1, seed=seed)).model
+        assert model.settings == alone.settings
+        one, other = model.explain(LONG), alone.explain(LONG)
+        assert (one.mask, one.prediction) == (other.mask, other.prediction)
+
+
 def test_a_distilled_model_keeps_its_support_model_for_comparison(toy: Splits, configure: Configure) -> None:
     trained = train(small.some(toy, 24, 8), configure(epochs=1, distil=True))
     assert isinstance(trained.model.extractor, SaliencyExtractor)
     assert trained.model.extractor.support is None
     assert trained.support is not None
-    assert [len(mask) for mask in trained.masks] == [len(item.document.words) for item in toy.train[:24]]
-    assert [len(mask) for mask in trained.dev_masks] == [len(item.document.words) for item in toy.dev[:8]]
+    assert [len(mask) for mask in trained.masks()] == [len(item.document.words) for item in toy.train[:24]]
+    assert [len(mask) for mask in trained.dev_masks()] == [len(item.document.words) for item in toy.dev[:8]]
 
 
 def test_more_folds_than_documents_are_refused_before_any_training(
@@ -98,7 +105,7 @@ LONG = Document.from_words(["it", "was", "a", "great", "story", "of", "two", "ol
 
 
 @pytest.mark.parametrize("ratio", [0.05, 0.07, 0.1, 0.14, 0.28, 0.3, 0.5])
-def test_a_ratio_buys_its_words(model: Rationalizer, ratio: float, toy: Splits) -> None:
+def test_a_ratio_decides_the_number_of_words(model: Rationalizer, ratio: float, toy: Splits) -> None:
     documents = [LONG, *(example.document for example in toy.test[:8])]
     for found in model.explain(documents, ratio=ratio):
         assert int(found.mask.kept.sum()) == budget(len(found.mask), ratio)
@@ -114,7 +121,7 @@ def assert_answered(found: Explanation, model: Rationalizer) -> None:
     assert found.prediction.probability == pytest.approx(alone.probability, abs=1e-5)
 
 
-def test_without_a_ratio_the_middle_one_is_taken(model: Rationalizer) -> None:
+def test_the_default_ratio_is_the_middle_of_the_range(model: Rationalizer) -> None:
     assert model.ratios == (0.05, 0.5)
     assert model.explain(LONG).mask == model.explain(LONG, ratio=RANGE.middle).mask
     assert RANGE.middle == 0.158
@@ -126,14 +133,14 @@ def test_a_ratio_out_of_the_range_is_refused(model: Rationalizer, ratio: float) 
         model.explain(LONG, ratio=ratio)
 
 
-def test_a_model_of_one_length_serves_no_other(single: Rationalizer) -> None:
+def test_a_model_of_one_ratio_refuses_others(single: Rationalizer) -> None:
     with pytest.raises(ValueError, match=r"^Another ratio needs a model .* range of ratios.*ratio"):
         single.explain(LONG, ratio=0.2)
     with pytest.raises(ValueError, match=r"^A curve needs a model .* range of ratios.*ratio"):
         single.curve(LONG)
 
 
-def test_only_what_is_cut_to_a_ratio_can_be_cut_to_another() -> None:
+def test_only_discretizers_with_a_ratio_take_another() -> None:
     extractor = SaliencyExtractor(Random(), Contiguous(0.2))
     assert with_ratio(extractor, 0.4) == SaliencyExtractor(Random(), Contiguous(0.4))
     with pytest.raises(TypeError, match=r"ratio.*top_k and contiguous"):
@@ -171,7 +178,7 @@ def test_a_curve_grows_by_a_word_at_each_point(model: Rationalizer) -> None:
         assert all(len(point.mask.spans) == 1 for point in points)
 
 
-def test_a_curve_has_what_explaining_at_its_lengths_gives(model: Rationalizer) -> None:
+def test_a_point_of_a_curve_equals_explaining_at_its_length(model: Rationalizer) -> None:
     points = model.curve(LONG).points
     for point in (points[0], points[8], points[-1]):
         again = model.explain(LONG, ratio=int(point.mask.kept.sum()) / len(LONG.words) - 0.001)
@@ -180,7 +187,7 @@ def test_a_curve_has_what_explaining_at_its_lengths_gives(model: Rationalizer) -
         assert again.prediction.probability == pytest.approx(point.prediction.probability, abs=1e-5)
 
 
-def test_raw_text_and_a_single_word_have_a_curve_too(model: Rationalizer) -> None:
+def test_curves_of_raw_text_and_of_a_single_word(model: Rationalizer) -> None:
     assert len(model.curve("The film, was good and it plays in the sea.")) == 6  # of twelve words
     [only] = model.curve("good").points
     assert only.mask == Mask.full(1)

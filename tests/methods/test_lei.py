@@ -14,12 +14,12 @@ from fresh.methods.config import LeiConfig
 from fresh.methods.joint import JointModel
 from fresh.methods.lei import regularizer, reward_baseline, sample_loss
 from fresh.training.distributed import ProcessGroup
-from gates import answering, by_hand, gated_by, state_of
+from gates import answering, by_hand, gated_by
 
 WORDS = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=4)
 
 
-def test_words_beyond_the_ratio_and_breaks_cost_what_the_paper_says() -> None:
+def test_the_regularizer_is_that_of_the_paper() -> None:
     kept = torch.tensor([[1.0, 0, 1, 1], [1, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]])
     found = regularizer(kept, torch.tensor([4, 1, 3, 4]), LeiConfig(ratio=0.5, lambda_1=2, lambda_2=3))
     # Beyond the ratio: 1/4, 1/2, none, 1/2. Breaks: 2 of 3, none of a word alone, 1 of 2 but none at padding, none.
@@ -39,18 +39,18 @@ def test_each_document_costs_what_it_costs_alone(rows: list[list[bool]], ratio: 
         assert cost == pytest.approx(0.7 * beyond + 0.3 * breaks, abs=1e-6)
 
 
-def settled(model: JointModel, cost: float) -> None:
-    """End a step whose draws cost so much."""
+def finish_step(model: JointModel, cost: float) -> None:
+    """End a step whose samples have this cost."""
     model.running_mean.add(torch.tensor([cost]), torch.tensor([True]))
     model.running_mean.finish_step(ProcessGroup())
 
 
-def test_a_draw_is_compared_with_what_draws_have_cost_of_late() -> None:
-    model = by_hand(state_of(PAYING))
+def test_the_baseline_is_the_moving_average_of_costs() -> None:
+    model = by_hand(PAYING)
     assert reward_baseline(model, torch.tensor(2.0)) == 2
-    settled(model, 2)
+    finish_step(model, 2)
     assert reward_baseline(model, torch.tensor(5.0)) == 2
-    settled(model, 5)
+    finish_step(model, 5)
     assert model.moving.tolist() == pytest.approx([0.9 * 2 + 0.1 * 5, 2])
     assert reward_baseline(model, torch.tensor(0.0)) == pytest.approx(2.3)
 
@@ -63,7 +63,7 @@ PAYING = LeiConfig(ratio=0.4, lambda_1=1.5, lambda_2=0.8)
 
 
 def exact_gradient() -> Tensor:
-    """Differentiate the expected cost of three words, draw by draw."""
+    """Differentiate the expected cost of three words, sample by sample."""
     logits = LOGITS.clone().requires_grad_()
     kept = torch.tensor(list(itertools.product((0.0, 1.0), repeat=3)))
     likely = torch.distributions.Bernoulli(logits=logits).log_prob(kept).sum(1).exp()  # type: ignore[no-untyped-call]
@@ -73,8 +73,8 @@ def exact_gradient() -> Tensor:
     return gradient
 
 
-def drawn_gradients(model: JointModel, n: int, config: LeiConfig) -> Tensor:
-    """Differentiate the loss of many draws from three words and some padding. Shape: (n, words)."""
+def sampled_gradients(model: JointModel, n: int, config: LeiConfig) -> Tensor:
+    """Differentiate the loss of many samples from three words and some padding. Shape: (n, words)."""
     padded = torch.cat([LOGITS, torch.tensor([0.7, -0.2])])
     outputs = padded.repeat(n, 1).unsqueeze(-1).requires_grad_()
     with torch.random.fork_rng(devices=[]):
@@ -86,31 +86,31 @@ def drawn_gradients(model: JointModel, n: int, config: LeiConfig) -> Tensor:
 
 
 @pytest.mark.parametrize("compared", [True, False])
-def test_the_gradient_of_draws_is_on_average_that_of_the_expected_cost(compared: bool) -> None:
-    model, n = by_hand(state_of(PAYING), answering(TABLE)), 100_000
+def test_the_mean_gradient_of_samples_is_that_of_the_expected_cost(compared: bool) -> None:
+    model, n = by_hand(PAYING, answering(TABLE)), 100_000
     config = replace(PAYING, reward_baseline=compared)
-    drawn_gradients(model, 64, config)  # something to compare with
+    sampled_gradients(model, 64, config)  # something to compare with
     model.running_mean.finish_step(ProcessGroup())
-    found = drawn_gradients(model, n, config)
+    found = sampled_gradients(model, n, config)
     error = found.std(0) / n**0.5
     assert ((found.mean(0) - exact_gradient()).abs() < 4 * error).all()
     assert (error < 0.01).all()
 
 
-def test_comparing_makes_gradients_steadier() -> None:
+def test_a_baseline_reduces_the_variance_of_gradients() -> None:
     spread = {}
     for compared in (True, False):
-        model, config = by_hand(state_of(PAYING), answering(TABLE)), replace(PAYING, reward_baseline=compared)
-        drawn_gradients(model, 64, config)
+        model, config = by_hand(PAYING, answering(TABLE)), replace(PAYING, reward_baseline=compared)
+        sampled_gradients(model, 64, config)
         model.running_mean.finish_step(ProcessGroup())
-        spread[compared] = drawn_gradients(model, 10_000, config).std(0)
+        spread[compared] = sampled_gradients(model, 10_000, config).std(0)
     assert (spread[True] < spread[False]).all()
 
 
-def test_the_reader_learns_from_its_errors_alone() -> None:
+def test_the_reader_learns_from_its_own_errors_only() -> None:
     table = TABLE.clone().requires_grad_()
     outputs = torch.full((1, 3, 1), 50.0)  # keeps all three
-    loss = sample_loss(by_hand(state_of(PAYING), answering(table)), gated_by(outputs, [3], [1]), PAYING)
+    loss = sample_loss(by_hand(PAYING, answering(table)), gated_by(outputs, [3], [1]), PAYING)
     [found] = torch.autograd.grad(loss.sum(), table)
     assert found[:7].abs().sum() == 0
     assert torch.allclose(found[7], TABLE[7].softmax(0) - torch.tensor([0.0, 1.0]))

@@ -67,7 +67,7 @@ def documents_of(some: Sequence[Example]) -> list[Document]:
 
 
 @given(examples(), SHARES, st.integers(0, 9))
-def test_a_share_of_those_that_have_a_rationale_is_taken(some: list[Example], share: float, seed: int) -> None:
+def test_a_share_of_the_documents_with_a_rationale_is_used(some: list[Example], share: float, seed: int) -> None:
     n_marked = sum(item.human is MARKED for item in some)
     found = tagger_targets(some, None, share, seed)
     assert len(chosen(found)) == (max(1, round(share * n_marked)) if share and n_marked else 0)
@@ -83,13 +83,13 @@ def test_a_smaller_share_is_part_of_a_larger_one(some: list[Example], one: float
 
 
 @given(examples(), SHARES, st.integers(0, 9))
-def test_all_others_have_the_masks_that_were_given(some: list[Example], share: float, seed: int) -> None:
+def test_all_other_documents_keep_their_masks(some: list[Example], share: float, seed: int) -> None:
     people = chosen(tagger_targets(some, None, share, seed))
     found = tagger_targets(some, [PSEUDO] * len(some), share, seed)
     assert found == [MARKED if number in people else PSEUDO for number in range(len(some))]
 
 
-def test_another_seed_draws_others() -> None:
+def test_another_seed_samples_other_documents() -> None:
     some = [example(number, MARKED) for number in range(40)]
     drawn = {frozenset(chosen(tagger_targets(some, None, 0.5, seed))) for seed in range(20)}
     assert len(drawn) == 20
@@ -97,7 +97,7 @@ def test_another_seed_draws_others() -> None:
 
 
 @pytest.mark.parametrize("human", [None, EMPTY])
-def test_people_must_have_marked_something(human: Mask | None) -> None:
+def test_people_must_have_marked_words(human: Mask | None) -> None:
     some = [example(number, human) for number in range(4)]
     marked = [example(number, MARKED) for number in range(4)]
     with pytest.raises(DataError, match=r"^human=0\.2 needs people's rationales, but no training document has one"):
@@ -108,13 +108,17 @@ def test_people_must_have_marked_something(human: Mask | None) -> None:
     check_rationales(Splits(tuple(some), tuple(some), tuple(some)), 0)
 
 
-# Parts
+# Folds
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=60), st.integers(1, 6), st.integers(0, 5))
-def test_parts_are_about_equal_and_the_same_words_stay_together(kinds: list[int], n_parts: int, seed: int) -> None:
+def test_folds_have_about_equal_sizes_and_equal_documents_stay_together(
+    kinds: list[int], n_parts: int, seed: int
+) -> None:
     some = [Example(Document.from_words(["film", str(kind)], [str(place)]), "pos") for place, kind in enumerate(kinds)]
     if len(set(kinds)) < n_parts:
+        with pytest.raises(DataError, match=f"folds={n_parts} is more than the {len(set(kinds))} different training"):
+            split_folds(some, n_parts, seed)
         return
     parts = split_folds(some, n_parts, seed)
     assert len(parts) == n_parts
@@ -129,16 +133,10 @@ def test_parts_are_about_equal_and_the_same_words_stay_together(kinds: list[int]
     assert all(np.array_equal(one, other) for one, other in zip(parts, again, strict=True))
 
 
-def test_parts_are_drawn_from_the_seed() -> None:
+def test_folds_are_sampled_from_the_seed() -> None:
     some = [example(number) for number in range(30)]
     first = {tuple(split_folds(some, 3, seed)[0].tolist()) for seed in range(10)}
     assert len(first) == 10
-
-
-def test_there_cannot_be_more_parts_than_documents() -> None:
-    some = [*(example(number) for number in range(3)), example(2)]
-    with pytest.raises(DataError, match=r"^folds=4 is more than the 3 different training documents"):
-        split_folds(some, 4, 0)
 
 
 # Cross-fitting
@@ -215,7 +213,7 @@ def test_a_support_model_scores_only_what_it_was_trained_without(
 
 
 @pytest.mark.parametrize("human", [0.0, 0.5, 1.0])
-def test_a_tagger_and_whom_it_learns_from_know_nothing_of_what_it_scores(
+def test_a_tagger_and_its_support_model_never_saw_what_it_scores(
     human: float, trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
     splits = small.some(toy, 40, 8)
@@ -240,27 +238,28 @@ def test_a_tagger_learns_from_people_alone_only_where_they_marked_something(
     assert all(max(seen) < 20 for seen in trainings.taggers)
 
 
-def test_people_teach_on_train_alone_where_a_scorer_teaches_too(
+def test_with_a_scorer_people_teach_on_train_only(
     trainings: Trainings, toy: Splits, configure: Configure, support: SupportModel
 ) -> None:
     splits, config = small.some(toy, 40, 8), configure(tagger=True, human=0.5)
     trainings.supports.append([])
-    extract_training_rationales(splits, config, support, RunContext(), trainings.latest_support)
+    extract_training_rationales(splits, config, lambda: trainings.latest_support(support), support, RunContext())
     [(wanted, dev_wanted)] = trainings.lessons
     pseudo, dev_pseudo = (TopK(0.2).select(Spy(0).score(documents_of(part))) for part in (splits.train, splits.dev))
     assert wanted == tagger_targets(splits.train, pseudo, 0.5, config.train.seed)
     assert dev_wanted == dev_pseudo
 
 
-def test_people_teach_on_train_and_dev_where_they_are_alone(
-    trainings: Trainings, toy: Splits, configure: Configure
-) -> None:
+def test_alone_people_teach_on_train_and_dev(trainings: Trainings, toy: Splits, configure: Configure) -> None:
+    def refuse() -> Spy:
+        pytest.fail("a scorer was made")
+
     splits = small.some(toy, 40, 8)
-    extract_training_rationales(splits, configure(tagger=True, human=1), None, RunContext(), None)
+    extract_training_rationales(splits, configure(tagger=True, human=1), refuse, None, RunContext())
     assert trainings.lessons == [([item.human for item in splits.train], [item.human for item in splits.dev])]
 
 
-def test_a_common_budget_is_spent_on_the_scores_of_all_folds(
+def test_a_global_budget_is_spent_on_the_scores_of_all_folds(
     trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
     config = configure(folds=4, discretizer="global_top_k")
@@ -321,7 +320,7 @@ def test_the_words_of_each_length_are_the_best_ones() -> None:
         assert rationale.words == tuple(document.words[word] for word in sorted(order.tolist()))
 
 
-def test_lengths_are_drawn_from_the_seed() -> None:
+def test_lengths_are_sampled_from_the_seed() -> None:
     assert pairs_of(seed=1) == pairs_of(seed=1)
     assert pairs_of(seed=1).train != pairs_of(seed=2).train
     assert pairs_of(seed=1).dev == pairs_of(seed=2).dev
@@ -337,7 +336,7 @@ def test_versions_differ_in_length_from_the_shortest_to_the_longest() -> None:
     assert np.median(lengths) == pytest.approx(16, abs=2)  # as many below the middle as above it
 
 
-def test_a_state_is_judged_at_a_few_lengths() -> None:
+def test_dev_has_a_few_lengths() -> None:
     found = pairs_of().dev
     assert len(found) == N_DEV_LENGTHS * 2
     expected = [budget(n_words, ratio) for ratio in RANGE.spread(N_DEV_LENGTHS) for n_words in (20, 40)]

@@ -46,10 +46,10 @@ def test_training_ends_in_a_pair_of_extractor_and_predictor(made: tuple[Case, Sp
     assert model.labels == splits.labels
     assert model.settings["method"] == case.method
     assert model.needs_query == case.asks
-    for part, kept in ((splits.train, result.masks), (splits.dev, result.dev_masks)):
+    for part, kept in ((splits.train, result.masks()), (splits.dev, result.dev_masks())):
         assert [len(mask) for mask in kept] == [len(example.document.words) for example in part]
     if case.settings.get("folds", 1) == 1:
-        assert result.dev_masks == model.extractor.extract([example.document for example in splits.dev])
+        assert result.dev_masks() == model.extractor.extract([example.document for example in splits.dev])
 
 
 def n_expected(case: Case, example: Example) -> int:

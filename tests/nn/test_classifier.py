@@ -217,7 +217,7 @@ def test_weights_that_an_encoder_lacks_come_from_the_seed(quick: ClassifierConfi
             torch.manual_seed(seed)
             with pytest.warns(UserWarning, match=RANDOM):
                 trained.extend(train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext()))
-    first, second = (classifier.state_dict() for classifier, _ in trained)
+    first, second = (classifier.state_dict() for classifier in trained)
     assert "body.pooler.dense.weight" in first
     assert all(torch.equal(weight, second[name]) for name, weight in first.items())
 
@@ -230,7 +230,7 @@ def test_a_pooler_that_is_not_used_may_be_missing(
     rewrite(folder, without("pooler.dense.weight", "pooler.dense.bias"))
     pairs = [(Text(("good",)), "pos"), (Text(("bad",)), "neg")]
     config = ClassifierConfig(replace(quick.network, encoder=str(folder), **settings), replace(quick.train, epochs=1))
-    [(classifier, _)] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext())  # a warning would fail
+    [classifier] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext())  # a warning would fail
     classifier.save(tmp_path / "saved")
     rewrite(tmp_path / "saved", without("pooler.dense.weight", "pooler.dense.bias"))
     texts = [text for text, _ in pairs]

@@ -22,7 +22,7 @@ from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Encoder, load_encoder
 from fresh.nn.split_encoder import SplitEncoder, split_encoder
 from fresh.nn.tokenizer import Text, WordTokenizer
-from fresh.training.config import ClassifierConfig, TrainConfig
+from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
 from fresh.training.feature_cache import FeatureStore
 from fresh.training.fit import TrainingPairs, encode, train_classifiers
 from fresh.training.loop import RunContext
@@ -172,7 +172,7 @@ def test_an_encoder_that_cannot_be_split_is_run_whole_and_trained(
     pairs = [(Text(("good", "film")), "pos"), (Text(("bad", "film")), "neg")] * 20
     saying = Saying()
     config = ClassifierConfig(network, quick.train)
-    [(trained, _)] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext("odd one", saying))
+    [trained] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext("odd one", saying))
     [line] = saying.lines
     assert line.startswith("odd one: 40 texts, 0.0% padding; every step runs all layers (")
     predicted = trained.probabilities([text for text, _ in pairs]).argmax(1)
@@ -188,7 +188,7 @@ def test_frozen_layers_of_a_large_encoder_read_smaller_batches(
     monkeypatch.setattr(
         fresh.training.feature_cache, "run_batches", lambda _lengths, _device, _work, share=1: shares.append(share)
     )
-    context = RunContext(feature_store=FeatureStore("memory"))
+    context = RunContext(feature_store=FeatureStore(EngineConfig(frozen="memory")))
     encode(classifier, texts_of(3, 9), TrainConfig(device="cpu"), context)
     assert shares == [0.25]
 

@@ -47,8 +47,8 @@ def asking(tmp_path: Path) -> "Store":
 def test_answers_are_exported_and_imported_as_they_were(store: Store, make_store: MakeStore, tmp_path: Path) -> None:
     for who in join(store, "p1", "p2"):
         work(store, who)
-    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](store))))
-    lines = [json.loads(line) for line in FORMATS["jsonl"](store).splitlines()]
+    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"].write(store))))
+    lines = [json.loads(line) for line in FORMATS["jsonl"].write(store).splitlines()]
     known = [{**record, "milliseconds": record["milliseconds"] or None} for record in read_answers(store)]
     assert [{key: line[key] for key in line if key not in ("study", "database")} for line in lines] == known
     assert {line["study"] for line in lines} == {study_name(store)} == {row["study"] for row in rows}

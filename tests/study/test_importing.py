@@ -27,9 +27,9 @@ from fresh.study.export import (
     list_tickets,
     study_name,
 )
-from fresh.study.importing import ImportSummary, _whole, group_problems, import_study, is_same, parse_milliseconds
+from fresh.study.importing import ImportSummary, group_problems, import_study, is_same
 from fresh.study.overview import compute_results, get_overview, read_answers, read_responses
-from fresh.study.raw_answers import RawAnswer
+from fresh.study.raw_answers import parse_milliseconds, parse_whole
 from fresh.study.service import next_item, save_answer
 from fresh.study.store import Store, create_study
 from studies import MakeStore, get_item, join, plan, two_ways, work
@@ -222,23 +222,25 @@ def test_each_problem_is_said_with_its_first_place() -> None:
 
 @given(st.integers(0, 10**12))
 def test_whole_numbers_are_read_however_they_are_written(number: int) -> None:
-    assert _whole(number) == _whole(str(number)) == _whole(f" {number} ") == _whole(float(number)) == number
-
-
-def took(time: Any) -> RawAnswer:
-    return RawAnswer("a.csv, line 2", "ann", 1, {}, time, "lead_time")
+    assert (
+        parse_whole(number)
+        == parse_whole(str(number))
+        == parse_whole(f" {number} ")
+        == parse_whole(float(number))
+        == number
+    )
 
 
 @given(st.floats(min_value=0))
 def test_a_time_is_kept_within_a_week(seconds: float) -> None:
     expected = round(min(seconds * 1000, MAX_MILLISECONDS))
-    assert parse_milliseconds(took(seconds)) == parse_milliseconds(took(str(seconds))) == expected
+    assert parse_milliseconds("time", seconds) == parse_milliseconds("time", str(seconds)) == expected
 
 
 @pytest.mark.parametrize("seconds", ["long", -1, "-0.5", float("nan"), [1]])
 def test_what_is_no_time_is_refused(seconds: Any) -> None:
     with pytest.raises(StudyError, match="lead_time must be a number of at least 0"):
-        parse_milliseconds(took(seconds))
+        parse_milliseconds("lead_time", seconds)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "prolific"])
@@ -374,7 +376,7 @@ def test_somebody_who_was_excluded_adds_nothing(empty: Store, tmp_path: Path) ->
 def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(empty: Store, tmp_path: Path) -> None:
     """People choose their names in some tools."""
     import_study(empty, "jsonl", lines(tmp_path / "a.jsonl", row(numbers(empty)[0], "=1+1")))
-    assert FORMATS["prolific"](empty).splitlines()[1].startswith("'=1+1,")
+    assert FORMATS["prolific"].write(empty).splitlines()[1].startswith("'=1+1,")
     [file] = export_study(empty, "csv", tmp_path / "answers.csv")
     assert ",'=1+1," in file.read_text(encoding="utf-8")
     assert import_study(empty, "csv", file).n_existing == 1
@@ -403,7 +405,7 @@ def copy(make_store: MakeStore) -> Store:
 
 
 def exported(store: Store) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in FORMATS["jsonl"](store).splitlines()]
+    return [json.loads(line) for line in FORMATS["jsonl"].write(store).splitlines()]
 
 
 def progress(store: Store) -> list[tuple[Any, ...]]:
@@ -540,7 +542,7 @@ def test_prolific_says_who_has_left(asking: Store, tmp_path: Path) -> None:
     assert found == {**left, **active, "d": "excluded"}  # b came back and was approved
     assert outcome(import_study(asking, "prolific", file)) == (0, 7, [])
     header = "Participant id,answered,checks failed,state"
-    assert FORMATS["prolific"](asking).splitlines()[:2] == [header, "b,0,0,not started"]
+    assert FORMATS["prolific"].write(asking).splitlines()[:2] == [header, "b,0,0,not started"]
     older = write(tmp_path / "older.csv", "session_id,participant_id,status\n1,z,Timed-Out\n")
     assert outcome(import_study(asking, "prolific", older)) == (1, 0, [])
     assert get_overview(asking).annotators[-1].state == "left"
@@ -562,7 +564,7 @@ def test_places_of_whoever_is_gone_are_free_again(empty: Store, tmp_path: Path) 
     assert outcome(import_study(empty, "jsonl", again)) == (2, 0, [])
 
 
-def test_a_file_of_prolific_is_refused_whole(asking: Store, tmp_path: Path) -> None:
+def test_a_file_of_prolific_is_refusedparse_whole(asking: Store, tmp_path: Path) -> None:
     file = write(tmp_path / "p.csv", f"Participant id,Status\na,REJECTED\nb,REJECT\n,ACTIVE\n{'b' * 201},ACTIVE\n")
     assert refusal(asking, "prolific", file) == [
         "p.csv, line 3: REJECT is not a status of Prolific. Did you mean REJECTED?",

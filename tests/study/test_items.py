@@ -1,4 +1,5 @@
 import os
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -106,11 +107,11 @@ def test_shared_texts_are_numbered_and_drawn_last() -> None:
 
 def test_what_somebody_should_know_is_said() -> None:
     examples = corpus()
-    trained = FakeModel(
+    trained: Any = FakeModel(
         First(8), fingerprints=TrainingFingerprints.from_documents(example.document for example in examples)
     )
     ways = {"ours": {"model": "m"}, "full": {"kind": "full_text"}}
-    assert make_plan(study(ways), examples, lambda _: trained).warnings == (
+    assert make_plan(study(ways), examples, lambda _folder: trained).warnings == (
         "ours was trained on 6 of 6 documents: its rationales may look too good.",
         "ours and full show the same words in 6 of 6 documents.",
     )
@@ -126,7 +127,7 @@ def refused(examples: list[Example], ways: dict[str, Any], load: LoadModel = loa
 
 
 def test_what_a_corpus_cannot_give_is_told_at_once() -> None:
-    def strange(folder: str) -> FakeModel:
+    def strange(folder: str) -> Any:
         if folder == "gone":
             raise ValueError("There is no folder gone.")
         return FakeModel(labels=("no", "yes"), needs_query=True)
@@ -135,20 +136,21 @@ def test_what_a_corpus_cannot_give_is_told_at_once() -> None:
     told = refused(corpus(7, marked=False), ways, strange, labels={"POS": "Positive"})
     assert told.splitlines() == [
         "[labels] names labels that no document has: POS. There are: neg, pos.",
-        "None of the 7 documents has marked words, so there are no human rationales to show. Remove the human "
-        "condition, or set rationale to the column that has them.",
+        "The study needs 8 documents (6 to judge and 2 for practice), but there are 0 with marked words, which the "
+        "human condition shows. Lower sample or practice, remove that condition, or set rationale to the column that "
+        "has them.",
         "conditions.pairs: the model knows the labels no, yes, but the documents have neg, pos. Train a model on these "
         "labels.",
-        "conditions.pairs: the model was trained with queries, but the documents have none. Choose a model trained "
-        "without queries.",
+        "conditions.pairs: the model was trained with queries. Choose one that was trained without queries, like the "
+        "documents.",
         "conditions.gone: There is no folder gone.",
     ]
 
 
 def test_single_texts_models_are_refused_for_pairs() -> None:
     assert refused(corpus(query="why ?"), {"a": {"model": "model-2"}}) == (
-        "conditions.a: the model was trained without queries, but the documents have some. Choose a model trained with "
-        "queries."
+        "conditions.a: the model was trained without queries. Choose one that was trained with queries, like the "
+        "documents."
     )
 
 
@@ -156,7 +158,7 @@ def test_bad_documents_are_refused() -> None:
     full = {"full": {"kind": "full_text"}}
     same = [replace(example, label="neg") for example in corpus()]
     assert refused(same, full) == (
-        "All 20 documents have the label 'neg'. People need at least two labels to choose from."
+        "All documents have the label 'neg'. Annotators need at least two labels to choose from."
     )
     twins = [replace(example, document=replace(example.document, id="x")) for example in corpus()]
     assert refused(twins, full) == "20 documents have the id 'x'. Give each document its own id."
@@ -177,8 +179,10 @@ def test_bad_documents_are_refused() -> None:
 
 def test_empty_rationales_are_refused() -> None:
     ways = {"ours": {"model": "model-0"}, "random": {"kind": "random_contiguous", "like": "ours"}}
-    assert refused(corpus(8), ways, practice=0, sample=8).endswith(
-        "is selected (8 such documents). Choose a model that always selects some."
+    assert re.fullmatch(
+        r"conditions\.ours: the model selects no word of 8 documents, such as 'doc-\d'\. Choose a model that always "
+        r"selects some\.",
+        refused(corpus(8), ways, practice=0, sample=8),
     )
 
 
@@ -221,14 +225,10 @@ def test_the_papers_corpora_make_studies(name: str, n_texts: int) -> None:
 
 def test_sst_has_no_human_rationales() -> None:
     examples = [Example(e.document, e.label) for e in corpus()]
-    assert "None of the 20 documents has marked words" in refused(examples, two_ways())
+    assert "but there are 0 with marked words" in refused(examples, two_ways())
     unmarked = [replace(e, human=Mask(np.zeros(8, dtype=bool))) for e in corpus()]
-    assert "None of the 20 documents has marked words" in refused(unmarked, two_ways())
-    few = [*corpus(7), *unmarked[7:]]
-    assert refused(few, two_ways()) == (
-        "The study needs 8 documents (6 to judge and 2 for practice), but there are 20, of which 7 have marked words. "
-        "Lower sample or practice, or remove the human condition."
-    )
+    assert "but there are 0 with marked words" in refused(unmarked, two_ways())
+    assert "but there are 7 with marked words" in refused([*corpus(7), *unmarked[7:]], two_ways())
 
 
 def test_labels_take_turns_in_practice_and_examples() -> None:

@@ -71,7 +71,7 @@ def test_tables_are_written() -> None:
     assert text.startswith("# Films\n\n| condition | items |")
     assert "| A − B" in text
     assert "Tied votes: 1." in text
-    assert "it would be .750" in text
+    assert "with equal frequencies it is .750" in text
     assert found.table().to_csv().splitlines()[0].startswith("condition,n_items,n_answers,n_ties,accuracy_value")
     assert '"per_item": 3' in found.to_json()
 

@@ -169,7 +169,7 @@ def test_late_answers_are_taken_while_there_is_a_place(stored: Store) -> None:
     assert not save_answer(stored, who, task.item, YES).repeated
     for one in others:
         work(stored, one)
-    with pytest.raises(NotAssignedError, match=rf"Item {other.item} was given to somebody else"):
+    with pytest.raises(NotAssignedError, match=rf"Item {other.item} was assigned to somebody else"):
         save_answer(stored, late, other.item, YES)
     check_places(stored)
 
@@ -285,7 +285,7 @@ def test_what_somebody_else_has_answered_never_comes_again(eight: Store) -> None
     assert not may_get_more(eight, first)
     assert [one.status for one in get_overview(eight).annotators] == ["finished"] * 3
     assert next_item(eight, first) is None
-    with pytest.raises(NotAssignedError, match="was given to somebody else"):
+    with pytest.raises(NotAssignedError, match="was assigned to somebody else"):
         save_answer(eight, first, task.item, YES)
     eight.close()
 

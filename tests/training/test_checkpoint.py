@@ -1,5 +1,3 @@
-"""What a training keeps: the best state, and all that it resumes from."""
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +23,7 @@ from fresh.training import fit as training_fit
 from fresh.training.checkpoint import (
     BestState,
     Checkpoint,
-    _CheckpointWriter,
+    CheckpointWriter,
     _running_state,
     is_training_complete,
     load_finished,
@@ -70,12 +68,10 @@ def test_a_checkpoint_is_written_atomically(tmp_path: Path, monkeypatch: pytest.
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"network.safetensors": before}
 
 
-def test_states_in_between_are_not_written_more_often_than_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checkpoints_are_not_written_too_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
     monkeypatch.setattr(Checkpoint, "write", lambda self, _path: written.append(len(self.scores)))
-    writer, model, best = _CheckpointWriter(tmp_path / "state", 1000, "all"), network(), BestState()
+    writer, model, best = CheckpointWriter(tmp_path / "state", 1000, "all"), network(), BestState()
     for done in (False, False, True):
         best.add(0.5, model)
         writer.add(model, torch.optim.AdamW(model.parameters()), best, done)
@@ -83,7 +79,7 @@ def test_states_in_between_are_not_written_more_often_than_asked(
     assert written == [3]
 
 
-def test_however_training_ends_the_last_whole_epoch_is_kept(tmp_path: Path) -> None:
+def test_after_an_interrupt_the_last_whole_epoch_is_kept(tmp_path: Path) -> None:
     scores = iter([0.1, 0.2, 0.3])
 
     def validate() -> float:
@@ -101,7 +97,7 @@ def test_however_training_ends_the_last_whole_epoch_is_kept(tmp_path: Path) -> N
     assert same(train_with_baseline(CONFIG, [0.4], RunContext(folder=tmp_path)), whole)
 
 
-def test_what_is_kept_of_a_finished_training(tmp_path: Path) -> None:
+def test_retention(tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     train(scores=SCORES, context=RunContext("net", folder=tmp_path, checkpoint_every=1000, retention="nothing"))
     assert not path.exists()
@@ -111,6 +107,8 @@ def test_what_is_kept_of_a_finished_training(tmp_path: Path) -> None:
     path.unlink()
     train(scores=SCORES, context=RunContext("net", folder=tmp_path))
     assert sections(path) == {"best", "now", "optimizer"}  # so that more epochs can follow
+    for place in (None, tmp_path / "missing.safetensors", path):
+        assert not load_finished(place, network(), CONFIG.epochs + 1, CONFIG.patience)
     path.unlink()
     context = RunContext("net", folder=tmp_path, retention="best")
     model = train(scores=SCORES, context=context)
@@ -147,15 +145,6 @@ def test_the_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
     save_file(tensors, path, {"scores": json.dumps([0.1])})
     with pytest.raises(ModelError, match=OTHER_NETWORK):
         train(context=RunContext(folder=tmp_path))
-
-
-def test_what_is_not_finished_is_not_loaded(tmp_path: Path) -> None:
-    train(scores=SCORES, context=RunContext("net", folder=tmp_path))
-    model = network()
-    assert not load_finished(None, model, 4, 4)
-    assert not load_finished(tmp_path / "missing.safetensors", model, 4, 4)
-    assert not load_finished(tmp_path / "net.safetensors", model, 5, 5)
-    assert same(model, network())
 
 
 # Running state
@@ -241,7 +230,7 @@ def test_each_measure_keeps_what_a_training_by_it_alone_would(
         assert same(take_up(context.in_subfolder(name)), train(config, scores)), name
 
 
-def test_a_resumed_training_knows_what_was_best_by_each_measure(tmp_path: Path) -> None:
+def test_a_resumed_training_knows_the_best_state_by_each_measure(tmp_path: Path) -> None:
     scores = {"own": OWN, "other": [0.4, 0.2, 0.3, 0.1]}
     train_judged(tmp_path, {name: values[:2] for name, values in scores.items()}, n_epochs=2)
     train_judged(tmp_path, {name: values[2:] for name, values in scores.items()})
@@ -251,7 +240,7 @@ def test_a_resumed_training_knows_what_was_best_by_each_measure(tmp_path: Path) 
         train_judged(tmp_path, {"own": OWN, "another": OWN})
 
 
-def test_other_measures_have_their_states_also_where_only_the_best_are_kept(
+def test_states_by_other_measures_are_saved_after_an_interrupt_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = [0.4, 0.3, 0.2, 0.1]
@@ -300,7 +289,7 @@ def test_a_trained_gate_reads_no_training_texts_again(
     trained = lei.train(toy, config, RunContext(folder=tmp_path))
     monkeypatch.setattr(joint, "encode", refuse)
     again = lei.train(toy, config, RunContext(folder=tmp_path))
-    assert (again.dev_masks, again.masks) == (trained.dev_masks, trained.masks)
+    assert (again.dev_masks(), again.masks()) == (trained.dev_masks(), trained.masks())
     documents = [example.document for example in toy.test[:8]]
     explained, expected = (model.explain(documents) for model in (again.model, trained.model))
     assert [(item.mask, item.prediction) for item in explained] == [(item.mask, item.prediction) for item in expected]

@@ -1,4 +1,4 @@
-"""CUDA graphs, as far as they can be tested without a GPU: above all, what happens where memory is too short."""
+"""CUDA graphs, as far as they can be tested without a GPU: mostly what happens without memory."""
 
 import warnings
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from training_toys import INPUTS, STEP_CONFIG, distance, make_steps, network, st
 
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[MagicMock]:
-    """Stand-ins for what only a GPU has; nothing is recorded, and a graph notes what it is asked for."""
+    """Stand-ins for what only a GPU has; nothing is captured, and a graph records its calls."""
     graph = MagicMock()
     for name in ("Stream", "graph_pool_handle", "synchronize", "current_stream", "stream"):
         monkeypatch.setattr(torch.cuda, name, MagicMock())
@@ -33,8 +33,8 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[MagicMock]:
         yield graph
 
 
-class WhileRecording:
-    """A loss for which there is no room for as long as a step is recorded."""
+class WithoutMemory:
+    """A loss that runs out of memory while a step is captured."""
 
     def __init__(self, model: nn.Module, graph: MagicMock) -> None:
         self.model, self.graph = model, graph
@@ -50,21 +50,19 @@ def make_step(model: nn.Module, loss: Loss, config: TrainConfig = STEP_CONFIG) -
 
 
 @pytest.mark.parametrize("size", [1, 2, 8])
-def test_without_memory_for_a_recording_steps_are_made_plainly(size: int, no_gpu: MagicMock) -> None:
+def test_without_memory_for_a_graph_steps_run_without_one(size: int, no_gpu: MagicMock) -> None:
     plain, model = network(dropout=0), network(dropout=0)
     step_through(plain, lambda numbers, _width, _dense: plain(INPUTS[numbers]).square().sum(), [size] * 3)
-    step = make_step(model, WhileRecording(model, no_gpu))
+    step = make_step(model, WithoutMemory(model, no_gpu))
     make_steps(step, [size] * 3)
     assert distance(plain, model) < 1e-6
     assert no_gpu.capture_begin.call_count == no_gpu.capture_end.call_count == 1
     assert not no_gpu.replay.called
 
 
-def test_a_replayed_step_has_its_factor_of_the_learning_rate(no_gpu: MagicMock) -> None:
+def test_a_replayed_step_follows_the_schedule(no_gpu: MagicMock) -> None:
     model = network(dropout=0)
-    step = GraphedTrainStep(
-        model, WhileRecording(model, no_gpu), replace(STEP_CONFIG, schedule="linear"), ProcessGroup()
-    )
+    step = make_step(model, WithoutMemory(model, no_gpu), replace(STEP_CONFIG, schedule="linear"))
     step.graphs[2, 6] = no_gpu, torch.zeros(2, dtype=torch.int64)
     step.counts[2, 6] = 1
     [group] = step.optimizer.param_groups
@@ -74,68 +72,59 @@ def test_a_replayed_step_has_its_factor_of_the_learning_rate(no_gpu: MagicMock) 
     assert rates == pytest.approx([0.025, 0.05, 0.005])
 
 
-def test_it_is_said_once_that_steps_are_not_recorded(no_gpu: MagicMock) -> None:
+def test_the_warning_appears_once(no_gpu: MagicMock) -> None:
     model = network(dropout=0)
-    step = make_step(model, WhileRecording(model, no_gpu))
+    step = make_step(model, WithoutMemory(model, no_gpu))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for width in (6, 7):
-            step._record((2, width))
+            step._try_capture((2, width))
     [warning] = said
-    assert str(warning.message).startswith("Out of GPU memory: training steps of some sizes are made without recording")
-    assert not gpu.MEMORY_BUDGET.has_warned  # that smaller batches are used is another thing, and not true here
+    assert str(warning.message).startswith("Out of GPU memory: training steps of some sizes run without CUDA graphs")
+    assert not gpu.MEMORY_BUDGET.has_warned  # batches stay as large as they were
 
 
-def test_memory_that_runs_out_at_the_end_of_a_step_leaves_no_gradient(
-    no_gpu: MagicMock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = network(dropout=0)
-    step = GraphedTrainStep(
-        model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum(), STEP_CONFIG, ProcessGroup()
-    )
-    monkeypatch.setattr(step.optimizer, "step", MagicMock(side_effect=torch.OutOfMemoryError("full")))
-    step._record((2, 6))
-    assert step.too_large == {(2, 6)}
-    assert step.graphs == {}
-    assert all(weight.grad is None for weight in model.parameters())
-
-
-@pytest.mark.parametrize("recorded_before", [False, True])
-def test_a_pool_whose_only_recording_failed_is_not_taken_again(recorded_before: bool, no_gpu: MagicMock) -> None:
+@pytest.mark.parametrize("captured_before", [False, True])
+def test_a_pool_whose_only_capture_failed_is_not_used_again(captured_before: bool, no_gpu: MagicMock) -> None:
     torch.cuda.graph_pool_handle.side_effect = ["first", "second", "third"]  # type: ignore[attr-defined]
     model = network(dropout=0)
-    step = make_step(model, WhileRecording(model, no_gpu))
-    if recorded_before:
+    step = make_step(model, WithoutMemory(model, no_gpu))
+    if captured_before:
         step.graphs[2, 6] = no_gpu, torch.zeros(2)
     for width in (7, 8):
-        step._record((2, width))
+        step._try_capture((2, width))
         step.start_epoch()
     taken = [call.args[0] for call in no_gpu.capture_begin.call_args_list]
-    assert taken == (["first", "first"] if recorded_before else ["first", "second"])
+    assert taken == (["first", "first"] if captured_before else ["first", "second"])
 
 
+@pytest.mark.parametrize("part", ["optimizer", "end"])
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("full"), RuntimeError("CUDA error: out of memory"), RuntimeError("other")]
 )
-def test_memory_may_also_be_short_for_what_was_recorded(error: RuntimeError, no_gpu: MagicMock) -> None:
+def test_a_capture_without_memory_leaves_no_gradient(
+    error: RuntimeError, part: str, no_gpu: MagicMock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = network(dropout=0)
-    step = GraphedTrainStep(
-        model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum(), STEP_CONFIG, ProcessGroup()
-    )
-    no_gpu.capture_end.side_effect = error
+    step = make_step(model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum())
+    if part == "optimizer":
+        monkeypatch.setattr(step.optimizer, "step", MagicMock(side_effect=error))
+    else:
+        no_gpu.capture_end.side_effect = error
     if str(error) == "other":
         with pytest.raises(RuntimeError, match="other"):
-            step._record((2, 6))
+            step._try_capture((2, 6))
         return
-    step._record((2, 6))
+    step._try_capture((2, 6))
     assert step.too_large == {(2, 6)}
+    assert step.graphs == {}
     assert no_gpu.reset.called
     assert all(weight.grad is None for weight in model.parameters())
 
 
-def test_shapes_that_were_recorded_are_replayed_whatever_others_lack(no_gpu: MagicMock) -> None:
+def test_captured_shapes_are_replayed_while_others_have_no_memory(no_gpu: MagicMock) -> None:
     model = network(dropout=0)
-    step = make_step(model, WhileRecording(model, no_gpu))
+    step = make_step(model, WithoutMemory(model, no_gpu))
     step.graphs[2, 6] = no_gpu, torch.zeros(2, dtype=torch.int64)
     step.counts[2, 6] = 1
     sizes = [3, 3, 2, 3, 2]

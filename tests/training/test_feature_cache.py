@@ -9,43 +9,39 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 import fresh.training.feature_cache
 import fresh.training.loop
 import small
 from fresh.data.splits import Splits
+from fresh.document import Document, Example
+from fresh.nn.batching import run_batches
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.progress import SILENT
-from fresh.training.config import ClassifierConfig
-from fresh.training.feature_cache import (
-    CachedInputs,
-    FeatureStore,
-    _cache_key,
-    cache_inputs,
-    digest,
-    format_bytes,
-)
+from fresh.training.config import ClassifierConfig, EngineConfig
+from fresh.training.feature_cache import FeatureStore, _cache_key, cache_inputs
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 from networks import last_matrix
 from small import Saying
-from tiny import ARCHITECTURES, KEY_BIASES, N_POSITIONS, WORDS
+from tiny import ARCHITECTURES, FILLERS, KEY_BIASES, N_POSITIONS, WORDS
 from training_hooks import record_losses
 from training_toys import CPU
 
-# A folder that nobody closed is closed when its store goes, which Python may remark upon.
 GB = 1e-9
 """One byte, in gigabytes."""
 
 Configure = Callable[..., ClassifierConfig]
 Pairs = Callable[[Splits], TrainingPairs[Text]]
+
+
+def store_of(place: Any = "auto", gigabytes: float | None = None, folder: Path | None = None) -> FeatureStore:
+    return FeatureStore(EngineConfig("auto", place, gigabytes, None if folder is None else str(folder)))
 
 
 class Filler:
@@ -86,7 +82,7 @@ def is_mapped(rows: Tensor, folder: Path) -> bool:
 
 
 def test_rows_are_computed_once() -> None:
-    store, fill = FeatureStore("memory"), Filler()
+    store, fill = store_of("memory"), Filler()
     first, second = (fetch(store, fill) for _ in range(2))
     assert torch.equal(first, numbers(50, 4))
     assert second is first
@@ -101,8 +97,8 @@ IN_FILE = (("auto", 799 * GB), ("auto", 0), ("file", None), ("file", 100))
 @pytest.mark.parametrize(
     ("place", "gigabytes", "in_file"), [*((*item, False) for item in IN_MEMORY), *((*item, True) for item in IN_FILE)]
 )
-def test_a_store_keeps_rows_where_it_is_told(place: Any, gigabytes: float | None, in_file: bool) -> None:
-    store = FeatureStore(place, gigabytes)
+def test_a_store_keeps_rows_where_the_settings_say(place: Any, gigabytes: float | None, in_file: bool) -> None:
+    store = store_of(place, gigabytes)
     rows = fetch(store, Filler())
     assert torch.equal(rows, numbers(50, 4))
     assert store.describe_place("some") == ("a temporary file" if in_file else "memory")
@@ -114,13 +110,13 @@ def test_by_default_half_of_the_free_memory_is_used(monkeypatch: pytest.MonkeyPa
     for free, place in ((1600, "memory"), (1599, "a temporary file")):
         memory = type("Memory", (), {"available": free})
         monkeypatch.setattr("psutil.virtual_memory", lambda found=memory: found)
-        store = FeatureStore("auto")
+        store = store_of("auto")
         fetch(store, Filler())
         assert store.describe_place("some") == place
 
 
 def test_older_rows_make_room() -> None:
-    store, fill = FeatureStore("auto", 1700 * GB), Filler()
+    store, fill = store_of("auto", 1700 * GB), Filler()
     for key in ("first", "second", "first", "third"):
         fetch(store, fill, key)
     assert fill.calls == 3
@@ -130,15 +126,15 @@ def test_older_rows_make_room() -> None:
     assert fill.calls == 4
 
 
-def test_temporary_files_go_with_their_store() -> None:
-    store = FeatureStore("file")
+def test_temporary_files_are_deleted_with_their_store() -> None:
+    store = store_of("file")
     rows, folder = fetch(store, Filler()), store._temporary
     assert folder is not None
     assert [path.name for path in folder.iterdir()] == ["some.bin"]
     del store
     gc.collect()
     assert not folder.exists()
-    assert torch.equal(rows, numbers(50, 4))  # whoever still reads them has them
+    assert torch.equal(rows, numbers(50, 4))  # they stay readable
 
 
 # Folders
@@ -149,7 +145,7 @@ def test_temporary_files_go_with_their_store() -> None:
 def test_a_folder_serves_later_runs(place: Any, dtype: torch.dtype, tmp_path: Path) -> None:
     folder = tmp_path / "kept" / "here"
     for fill in (Filler(), no_fill):
-        store = FeatureStore(place, folder=folder)
+        store = store_of(place, folder=folder)
         rows = fetch(store, fill, dtype=dtype)
         assert rows.dtype == dtype
         assert torch.equal(rows, numbers(50, 4).to(dtype))
@@ -157,7 +153,7 @@ def test_a_folder_serves_later_runs(place: Any, dtype: torch.dtype, tmp_path: Pa
         assert store.describe_place("some") == (f"a file in {folder}" if place == "file" else "memory")
     assert (folder / "some.bin").stat().st_size == 200 * dtype.itemsize
     fill_other = Filler()
-    fetch(FeatureStore("file", folder=folder), fill_other, "other")
+    fetch(store_of("file", folder=folder), fill_other, "other")
     assert fill_other.calls == 1
     assert sorted(path.name for path in folder.iterdir()) == ["other.bin", "some.bin"]
 
@@ -165,81 +161,30 @@ def test_a_folder_serves_later_runs(place: Any, dtype: torch.dtype, tmp_path: Pa
 @pytest.mark.parametrize("change", [lambda content: content[:-1], lambda content: content + b"x", lambda _content: b""])
 def test_a_file_of_another_size_is_made_again(change: Callable[[bytes], bytes], tmp_path: Path) -> None:
     fill, path = Filler(), tmp_path / "some.bin"
-    fetch(FeatureStore("file", folder=tmp_path), fill)
+    fetch(store_of("file", folder=tmp_path), fill)
     path.write_bytes(change(path.read_bytes()))
-    assert torch.equal(fetch(FeatureStore("file", folder=tmp_path), fill), numbers(50, 4))
-    fetch(FeatureStore("file", folder=tmp_path), no_fill)
+    assert torch.equal(fetch(store_of("file", folder=tmp_path), fill), numbers(50, 4))
+    fetch(store_of("file", folder=tmp_path), no_fill)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     with pytest.raises(OSError, match=r"\(800 bytes\) cannot be written to .*/file: .*frozen_folder.*frozen=off"):
-        fetch(FeatureStore("file", folder=tmp_path / "file"), no_fill)
-
-
-def test_on_a_full_disk_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_given: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(OSError, match=rf"\(8 MB\) cannot be written to {tmp_path}: No space left.*frozen=off"):
-        FeatureStore("file", folder=tmp_path).fetch("some", (500_000, 4), torch.float32, CPU, no_fill)
-    assert list(tmp_path.iterdir()) == []
+        fetch(store_of("file", folder=tmp_path / "file"), no_fill)
 
 
 @pytest.mark.parametrize("error", [ValueError("wrong"), KeyboardInterrupt(), torch.OutOfMemoryError("full")])
-def test_a_half_written_file_is_not_left_behind(error: BaseException, tmp_path: Path) -> None:
+def test_a_half_written_file_is_deleted(error: BaseException, tmp_path: Path) -> None:
     def fill(rows: Tensor) -> None:
         rows[0] = 1
         assert [path.suffix for path in tmp_path.iterdir()] == [".partial"]
         raise error
 
-    store = FeatureStore("file", folder=tmp_path)
+    store = store_of("file", folder=tmp_path)
     with pytest.raises(type(error)):
         fetch(store, fill)
     assert list(tmp_path.iterdir()) == []
     assert torch.equal(fetch(store, Filler()), numbers(50, 4))
-
-
-# Digests
-
-ARRAYS = st.sampled_from([np.int32, np.int64, np.float32]).flatmap(
-    lambda kind: st.lists(st.integers(0, 2), max_size=4).map(lambda row: np.array(row, dtype=kind))
-)
-PARTS = st.lists(st.text("ab", max_size=3) | ARRAYS, max_size=4)
-
-
-@given(PARTS, PARTS)
-def test_digests_are_equal_if_and_only_if_all_parts_are(
-    first: list[str | np.ndarray], second: list[str | np.ndarray]
-) -> None:
-    plain, other = (
-        [part if isinstance(part, str) else (part.dtype.name, part.shape, part.tolist()) for part in parts]
-        for parts in (first, second)
-    )
-    assert (digest(first) == digest(second)) == (plain == other)
-    assert digest(first) == digest([part if isinstance(part, str) else part.copy() for part in first])
-    assert digest([*first, *second]) == digest(iter([*first, *second]))
-
-
-def test_a_digest_knows_order_shape_and_every_number() -> None:
-    table = np.arange(6, dtype=np.int32)
-    changed = table.copy()
-    changed[3] += 1
-    different: list[list[Any]] = [
-        *([table], [changed], [table.reshape(2, 3)], [table.reshape(3, 2)], [table.reshape(2, 3).T]),
-        *([table.view(np.float32)], [table[:5]], [], [table, table]),
-    ]
-    lists = [*(["a", *parts] for parts in different), [table, "a"], ["b", table], ["a\n\nb"], ["a", "b"]]
-    lists += [[torch.tensor(1.0)], [torch.ones(1).bfloat16()]]
-    assert len({digest(parts) for parts in lists}) == len(lists)
-    assert digest([torch.from_numpy(table)]) == digest([table])
-    assert digest([torch.nn.Parameter(torch.ones(2, 3).T)]) == digest([np.ones((3, 2), dtype=np.float32)])
-
-
-def test_numbers_of_bytes_are_written_for_a_reader() -> None:
-    found = ", ".join(map(format_bytes, (0, 999, 1234, 999_999, 45_600_000, 7e9, 999.9e9, 5.5e12)))
-    assert found == "0 bytes, 999 bytes, 1.23 kB, 1 MB, 45.6 MB, 7 GB, 1.000 TB, 5.500 TB"
 
 
 # Networks
@@ -249,46 +194,48 @@ def test_numbers_of_bytes_are_written_for_a_reader() -> None:
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts ran through frozen layers, each time that some did."""
     found: list[int] = []
-    real = fresh.training.feature_cache._run_frozen_layers
 
-    def run(*given: Any) -> None:
-        found.append(len(given[3]))
-        real(*given)
+    def counted(lengths: Any, device: torch.device, work: Callable[[Any], None], share: float) -> None:
+        found.append(len(lengths))
+        run_batches(lengths, device, work, share)
 
-    monkeypatch.setattr(fresh.training.feature_cache, "_run_frozen_layers", run)
+    monkeypatch.setattr(fresh.training.feature_cache, "run_batches", counted)
     return found
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def lengthened(example: Example) -> Example:
+    """Make every other document longer than a window."""
+    words = (*example.document.words, *FILLERS * 5) if len(example.document.words) % 2 else example.document.words
+    return Example(Document.from_words(words, example.document.query, example.document.id), example.label)
+
+
+@pytest.mark.parametrize(("architecture", "long"), [*((name, "stagger") for name in ARCHITECTURES), ("bert", "chunk")])
 def test_training_from_the_cache_equals_training_without_it(
-    architecture: str, toy_pairs: Splits, frozen_config: Configure, pairs_of: Pairs, monkeypatch: pytest.MonkeyPatch
+    architecture: str,
+    long: Any,
+    toy_pairs: Splits,
+    frozen_config: Configure,
+    pairs_of: Pairs,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recorded = record_losses(monkeypatch)
+    recorded, splits = record_losses(monkeypatch), toy_pairs
+    if long == "chunk":
+        splits = Splits(*(tuple(map(lengthened, part[:48])) for part in (splits.train, splits.dev, splits.test)))
     found: dict[str, tuple[list[float], dict[str, Tensor]]] = {}
     for place in ("off", "memory", "file"):
         recorded.clear()
         config = frozen_config(architecture, frozen=place)
-        [(classifier, _)] = train_classifiers([pairs_of(toy_pairs)], [config], RunContext())
+        config = replace(config, network=replace(config.network, long=long))
+        [classifier] = train_classifiers([pairs_of(splits)], [config], RunContext())
         found[place] = [loss for _, loss in recorded], classifier.state_dict()
     losses, weights = found["off"]
-    assert len(losses) >= 50
+    assert len(losses) >= 12
     assert np.std(losses[-20:]) > 0
     for place in ("memory", "file"):
         np.testing.assert_allclose(found[place][0], losses, atol=1e-5)
         for name, weight in weights.items():
             if not name.endswith(KEY_BIASES):
                 torch.testing.assert_close(found[place][1][name], weight, atol=1e-4, rtol=1e-4)
-
-
-def test_dropout_matters_in_these_trainings(
-    toy_pairs: Splits, frozen_config: Configure, pairs_of: Pairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recorded, config = record_losses(monkeypatch), frozen_config()
-    for dropout in (0.3, 0.0):
-        own = replace(config, network=replace(config.network, dropout=dropout))
-        train_classifiers([pairs_of(toy_pairs)], [own], RunContext())
-    losses = np.array([loss for _, loss in recorded]).reshape(2, -1)
-    assert np.abs(losses[0] - losses[1]).max() > 0.1
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])
@@ -307,20 +254,20 @@ def test_training_says_what_runs_once(
     start, _, rest = line.partition(" padding; ")
     assert start.startswith("some network: 48 texts, ")
     assert rest == (
-        f"{2 - layers} frozen layers run once, their output ({n_tokens * 64 / 1000:.3g} kB) is kept in {where[place]}."
+        f"{2 - layers} frozen layers run once, their output ({n_tokens * 64 / 1000:.1f} kB) is kept in {where[place]}."
         if once
         else "every step runs all layers."
     )
 
 
-def test_networks_share_what_frozen_layers_made_of_the_same_texts(
+def test_networks_share_the_output_of_frozen_layers_for_the_same_texts(
     toy: Splits, frozen_config: Configure, pairs_of: Pairs, runs: list[int]
 ) -> None:
     data, config = pairs_of(small.some(toy)), frozen_config()
     seeds = [replace(config, train=replace(config.train, seed=seed)) for seed in (0, 1, 2)]
     rationales = [(Text(text.words[:3], text.query), label) for text, label in data.train]
     mean = replace(config, network=replace(config.network, pooling="mean", layers=0))
-    context = RunContext(feature_store=FeatureStore("memory"))
+    context = RunContext(feature_store=store_of("memory"))
     steps: dict[str, tuple[list[TrainingPairs[Text]], list[ClassifierConfig], RunContext, int]] = {
         "all": ([data], [config], context, 64),
         "other seeds": ([data] * 2, seeds[1:], context, 0),
@@ -347,15 +294,17 @@ def long_and_short() -> list[Text]:
     return [Text(tuple(generator.choice(WORDS, size).tolist())) for size in (5, 2 * N_POSITIONS, 0, 9, 5)]
 
 
-def test_a_key_knows_all_that_the_output_depends_on(encoders: dict[str, Path]) -> None:
+def test_a_key_depends_on_all_that_the_output_depends_on(encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders["bert"])
     table, halves = classifier.tokenizer(long_and_short()), classifier.split
     assert halves is not None
     keys = [_cache_key(halves, table, dtype) for dtype in (torch.float32, torch.bfloat16)]
-    for name in ("ids", "types", "positions"):
+    for name in ("ids", "types", "positions", "starts"):
         array = getattr(table, name).copy()
-        array[7] += 1
+        array[2] += 1
         keys.append(_cache_key(halves, replace(table, **{name: array}), torch.float32))
+    swapped = replace(table, types=table.positions, positions=table.types)
+    keys.append(_cache_key(halves, swapped, torch.float32))
     with torch.no_grad():
         last_matrix(classifier).weight.add_(1)
         next(iter(classifier.encoder.layers[1].parameters())).add_(1)
@@ -364,19 +313,19 @@ def test_a_key_knows_all_that_the_output_depends_on(encoders: dict[str, Path]) -
         keys.append(_cache_key(halves, table, torch.float32))
         classifier.encoder.word_embeddings.weight[5, 3] += 1
         keys.append(_cache_key(halves, table, torch.float32))
-    assert len(set(keys)) == 7
+    assert len(set(keys)) == 9
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_what_is_cached_is_the_output_of_the_frozen_layers(
+def test_the_output_of_the_frozen_layers_is_cached(
     architecture: str, dtype: torch.dtype, encoders: dict[str, Path]
 ) -> None:
     classifier = classifier_of(encoders[architecture])
     table = classifier.tokenizer(long_and_short())
-    cached = cache_inputs(classifier, table, FeatureStore("memory"), dtype, SILENT)
+    cached = cache_inputs(classifier, table, store_of("memory"), dtype, SILENT)
     chosen, width = torch.tensor([3, 1, 0]), int(table.lengths[1]) + 3
-    batch = CachedInputs(table, cached.tokens).read(chosen, width, False)
+    batch = cache_inputs(classifier, table, store_of("off"), dtype, SILENT).read(chosen, width, False)
     found = cached.read(chosen, width, False)
     assert torch.equal(found.mask, batch.mask)
     assert torch.equal(found.positions, batch.positions)
@@ -402,7 +351,7 @@ def test_a_gpu_reads_fewer_tokens_at_once_with_a_larger_encoder(
     assert classifier.budget_share == 1.0
 
 
-# From a user's side
+# Whole runs
 
 
 @pytest.fixture
@@ -410,11 +359,11 @@ def settings(encoders: dict[str, Path]) -> dict[str, Any]:
     return {**small.run_settings(encoders["bert"], epochs=1, layers=1), "progress": SILENT}
 
 
-def test_a_folder_spares_the_next_run_the_frozen_layers(
+def test_with_a_folder_the_next_run_needs_no_frozen_layers(
     toy: Splits, settings: dict[str, Any], runs: list[int], tmp_path: Path
 ) -> None:
     first = train(small.some(toy), frozen_folder=str(tmp_path / "frozen"), out=tmp_path / "first", **settings)
-    assert sum(runs) == 4 * 64  # documents, rationales, random words and complements, of train and of dev
+    assert sum(runs) == 4 * 64  # documents, rationales, random words and complements, of train and dev
     runs.clear()
     second = train(small.some(toy), frozen_folder=str(tmp_path / "frozen"), out=tmp_path / "second", **settings)
     assert runs == []

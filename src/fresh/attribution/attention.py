@@ -1,7 +1,7 @@
 """Scores from attention: the weights themselves, times their gradients, and the gradient before their softmax."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -42,7 +42,7 @@ class Attention:
             return [normalize(scores) for scores in reader.by_word(weights, batch)], output.logits.argmax(-1).tolist()
 
         with torch.inference_mode():
-            return self.support.score(documents, score_batch, uses_features=reader.is_above_frozen())
+            return self.support.score(documents, score_batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,6 @@ class AttentionGradient:
 
         def score_batch(batch: Batch) -> Scores:
             # Gradients go back to the first layer that is read and no further: lower layers keep no activations.
-            if batch.hidden is not None:
-                batch = replace(batch, hidden=leaf(batch.hidden))
             output, weights = call_intercepted(lambda: reader(batch), {below: leaf})
             probabilities, targets = explained_probabilities(self.support, output)
             gradients = torch.autograd.grad(probabilities.sum(), weights)
@@ -76,7 +74,7 @@ class AttentionGradient:
         # With all layers, the weights of each are kept for the backward pass: tokens squared, times heads.
         share = BUDGET_SHARE / 4 if self.layer == "all" else 1
         with torch.enable_grad():
-            return self.support.score(documents, score_batch, share, reader.is_above_frozen(n_below=1))
+            return self.support.score(documents, score_batch, share)
 
     def _combine(self, weights: Tensor, gradients: Tensor) -> Tensor:
         return weights * gradients
@@ -114,11 +112,6 @@ class AttentionReader:
             raise ValueError(
                 f"layer must be -1 with long=chunk, got {layer}: for texts in windows, the head's attention is read."
             )
-
-    def is_above_frozen(self, n_below: int = 0) -> bool:
-        """Whether all layers that are read are above the frozen ones, and also this many layers below them."""
-        split = self.classifier.split
-        return split is not None and (self.is_head or self.layers[0] - n_below >= split.n_lower)
 
     def __call__(self, batch: Batch) -> tuple[Output, list[Tensor]]:
         """Run a batch, and return the weights of each layer.

@@ -16,7 +16,6 @@ from fresh.nn.tokenizer import Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.training.config import ClassifierConfig
-from fresh.training.feature_cache import CachedTexts
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 
@@ -31,8 +30,6 @@ class SupportModel:
     """A classifier of whole documents."""
 
     classifier: Classifier
-    seen: CachedTexts | None = None
-    """Output of the frozen layers for the texts it was trained on, while that is in memory."""
     target: str | None = None
     """The label that scores explain; by default, the one predicted for each document."""
     on_scored: Callable[[int], None] | None = None
@@ -71,7 +68,7 @@ class SupportModel:
         """Train one for each of several settings, such as seeds, side by side."""
         pairs, dev_pairs = ([(text_of(item.document), item.label) for item in part] for part in (train, dev))
         data = TrainingPairs(pairs, dev_pairs, only=only)
-        return [cls(*trained) for trained in train_classifiers([data] * len(configs), configs, context)]
+        return [cls(classifier) for classifier in train_classifiers([data] * len(configs), configs, context)]
 
     def predict(self, documents: Sequence[Document], progress: Progress = SILENT) -> list[Prediction]:
         """Classify whole documents."""
@@ -105,25 +102,16 @@ class SupportModel:
         return torch.full_like(predicted, self.classifier.labels.index(self.target))
 
     def score(
-        self,
-        documents: Sequence[Document],
-        score_batch: Callable[[Batch], Scores],
-        share: float = 1,
-        uses_features: bool = False,
+        self, documents: Sequence[Document], score_batch: Callable[[Batch], Scores], share: float = 1
     ) -> list[Saliency]:
         """Score documents batch by batch, and return saliencies in the order of the documents.
 
         :param share: Share of the usual size of batches, for scorers that take more memory than reading does.
-        :param uses_features: Whether scores depend on the text only through the output of the frozen layers.
         """
         found: dict[int, Saliency] = {}
         texts = [text_of(document) for document in documents]
-        cached = self.seen.find(texts) if uses_features and self.seen else None
 
         def work(numbers: IntArray, batch: Batch) -> None:
-            if cached is not None:
-                inputs, places = cached
-                batch = replace(batch, hidden=inputs.gather(torch.from_numpy(places[numbers]), batch.ids.shape[1]))
             for number, scores, target, n_read in zip(numbers.tolist(), *score_batch(batch), batch.n_read, strict=True):
                 found[number] = self.saliency(documents[number], scores[:n_read], target)
             self.report(len(numbers))

@@ -21,8 +21,8 @@ from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Verdict, markdown_cell
 from fresh.reporting.tables import markdown_table
 
+# The name of the split that is audited.
 AUDITED = "test"
-"""The name of the split that is audited."""
 MAX_PAIRS_SHOWN = 5
 NO_SPLITS: Mapping[str, Sequence[Example]] = MappingProxyType({})
 GUARANTEE = """\
@@ -30,7 +30,7 @@ What is certain where replay and invariance hold: given the words shown, nothing
 computed from these words in their order and, where there is one, from the query: not from the other words of the \
 document, and not from word positions. The number of words shown is part of what is shown, and the predictor can count \
 them: with a fixed ratio, this number reveals the length of the document. Other words can still change the answer by \
-changing which words are selected. Whoever reads the rationale has read everything that the predictor read.
+changing which words are selected. If you read the rationale, you have read everything that the predictor read.
 
 What is not certain: why these words were selected. The extractor has read the whole document. It could decide by \
 itself and select words that tell the predictor what it decided. Every answer would still be computed from the words \
@@ -98,54 +98,33 @@ def audit(
     :param explained: Reported explanations of the examples, to be checked, in the batches of ``explain_stream``. By
         default, the model explains the examples now.
     """
-    _check_arguments(model, examples, others, explained)
-    if explained is None:
-        explained = explain_all(model, [example.document for example in examples], progress, "explaining")
-    gold, decisions = [example.label for example in examples], [item.prediction.label for item in explained]
-    replayed = replay(model.predictor, explained, seed)
-    invariance = check_invariance(model, explained, n_trials, seed, progress).verdict
-    leaks: list[Verdict] = []
-    with progress.task("masks alone", 3) as advance:
-        for target, labels in (("label", gold), ("decision", decisions)):
-            leaks.append(_check_masks(explained, labels, target, seed))
-            advance(1, "")
-        leaks.append(_check_length(explained, gold, seed))
-        advance(1, "")
-    return Audit(
-        (
-            replayed,
-            invariance,
-            *leaks,
-            check_target_class(model, examples, explained, seed, progress),
-            _check_splits(examples, others, "" if model.report is None else model.report.measured_on),
-            _check_content(explained),
-        )
-    )
-
-
-def _check_arguments(
-    model: Rationalizer,
-    examples: Sequence[Example],
-    others: Mapping[str, Sequence[Example]],
-    explained: Sequence[Explanation] | None,
-) -> None:
     if not examples:
         raise ValueError("examples must have at least one document to audit with.")
     check_labels(model.labels, examples)
     if AUDITED in others:
         raise ValueError(f"others must not have the name {AUDITED!r}: that is the name of the examples audited.")
+    documents = [example.document for example in examples]
     if explained is None:
-        return
-    if len(explained) != len(examples):
-        raise ValueError(
-            f"explained must have one item for each of the {len(examples)} examples, got {len(explained)}."
-        )
-    for example, item in zip(examples, explained, strict=True):
-        if example.document != item.document:
-            raise ValueError(
-                "explained must have the order of the examples, but the explanation of document "
-                f"{item.document.id!r} stands where that of {example.document.id!r} should."
-            )
+        explained = explain_all(model, documents, progress, "explaining")
+    if [item.document for item in explained] != documents:
+        raise ValueError("explained must have one item for each of the examples, in their order.")
+    gold, decisions = [example.label for example in examples], [item.prediction.label for item in explained]
+    verdicts = [
+        replay(model.predictor, explained, seed),
+        check_invariance(model, explained, n_trials, seed, progress).verdict,
+    ]
+    with progress.task("masks alone", 3) as advance:
+        for target, labels in (("label", gold), ("decision", decisions)):
+            verdicts.append(_check_masks(explained, labels, target, seed))
+            advance(1, "")
+        verdicts.append(_check_length(explained, gold, seed))
+        advance(1, "")
+    verdicts += [
+        check_target_class(model, examples, explained, seed, progress),
+        _check_splits(examples, others, "" if model.report is None else model.report.measured_on),
+        _check_content(explained),
+    ]
+    return Audit(tuple(verdicts))
 
 
 def _check_masks(explained: Sequence[Explanation], labels: Sequence[str], target: str, seed: int) -> Verdict:

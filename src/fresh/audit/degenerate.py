@@ -1,4 +1,4 @@
-"""Rationales that explain nothing: stop words, always the first words, a word that stands for a class, one length."""
+"""Rationales that explain nothing: only stop words, always the first words, always one length, a word for a class."""
 
 import unicodedata
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fresh.document import Document, Mask
 
-# English, and small. Words of negation (no, not, never, n't) are left out on purpose: they often decide.
+# English, and small. Words of negation (no, not, never, n't) are left out on purpose, since they often decide.
 ENGLISH = """
 a an the this that these those and or but if then than so as of at by for from in into on onto to with about
 over under up down out off again once here there when where while which who whom whose what how why all any both
@@ -20,12 +20,13 @@ she'll we'll they'll
 """
 STOP_WORDS = frozenset(ENGLISH.split())
 
+# Share of rationales that may consist of stop words and punctuation.
 MAX_STOP_WORD_SHARE = 0.1
-"""Share of rationales that may consist of stop words and punctuation."""
+# Shares of "always" and "never": a few exceptions do not make a rationale say more.
 NEARLY_ALL = 0.9
 HARDLY_ANY = 0.1
+# Rationales needed for a statement about all of them.
 MIN_RATIONALES = 10
-"""Rationales needed for a statement about all of them."""
 MAX_IDS = 5
 
 
@@ -72,13 +73,6 @@ def find_degenerate(
     :param decisions: The predicted label of each document.
     :param stop_words: Words that say nothing by themselves, in lower case; English ones by default.
     """
-    if not len(documents) == len(masks) == len(decisions):
-        raise ValueError(
-            "documents, masks and decisions must have the same length, "
-            f"got {len(documents)}, {len(masks)} and {len(decisions)}."
-        )
-    if not len(documents):
-        raise ValueError("documents must have at least one item.")
     items = [_Item(*row) for row in zip(documents, masks, decisions, strict=True)]
     return [*_check_words(items, frozenset(map(str.casefold, stop_words))), *_check_places(items), *_class_words(items)]
 

@@ -13,14 +13,14 @@ import numpy as np
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
 
+# Jaccard similarity of the sets of three-word runs from which two texts are near-duplicates.
 THRESHOLD = 0.8
-"""Jaccard similarity of the sets of three-word runs from which two texts are near-duplicates."""
+# Pairs that are listed; all are counted.
 MAX_PAIRS = 1_000
-"""Pairs that are listed; all are counted."""
+# Words in a run.
 RUN_LENGTH = 3
-"""Words in a run."""
+# Texts that are compared with all earlier ones at a time, which bounds the memory.
 BLOCK = 256
-"""Texts that are compared with all earlier ones at a time, so that memory stays small."""
 
 Key = tuple[str, str]
 
@@ -207,6 +207,7 @@ def similar_texts(
         return
     runs, share = _run_matrix(texts), Fraction(str(threshold))
     sizes = np.diff(runs.indptr)
+    # In exact arithmetic: with floats, a pair exactly at the threshold could be missed.
     n_first = sizes + 1 - -(-sizes * share.numerator // share.denominator)
     is_first = np.arange(runs.nnz) - np.repeat(runs.indptr[:-1], sizes) < np.repeat(n_first, sizes)
     owners = np.repeat(np.arange(len(texts)), sizes)[is_first]
@@ -219,7 +220,7 @@ def similar_texts(
             later += first
             both = np.asarray(runs[later].multiply(runs[earlier]).sum(axis=1), dtype=np.int64)
             union = sizes[later] + sizes[earlier] - both
-            similar = both * share.denominator >= share.numerator * union
+            similar = both * share.denominator >= share.numerator * union  # both / union >= threshold, exactly
             columns = (later, earlier, both / union)
             yield from zip(*(column[similar].tolist() for column in columns), strict=True)
 
@@ -243,6 +244,7 @@ def _run_matrix(texts: Iterable[Sequence[str]]) -> Any:
     flat, owners = np.array(words, dtype=np.int64), np.repeat(np.arange(len(lengths)), lengths)
     runs = flat
     for step in range(1, RUN_LENGTH):  # join each run with the word after it, and give every different one a number
+        # Both numbers are below 2**32, so one integer holds the pair.
         runs = np.unique(runs[:-1] << 32 | flat[step:], return_inverse=True)[1]
     within = owners[: len(runs)] == owners[len(flat) - len(runs) :]  # begins and ends in the same text
     runs, owners = runs[within], owners[: len(runs)][within]

@@ -3,7 +3,7 @@
 import importlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,22 +13,21 @@ from numpy.typing import NDArray
 
 from fresh.document import Mask
 
+# With 99 shuffles, the smallest p is 1 / 100: the alarm, which about one of a hundred harmless extractors raises.
 N_SHUFFLES = 99
-"""How often labels are shuffled; so the smallest p is .01."""
 ALARM = 0.01
-"""The highest p that counts as a leak."""
+# Rarer labels are left out: with three folds, six or seven masks remain to learn a label from.
 MIN_MASKS = 10
-"""Masks that a label needs; rarer labels are left out."""
+# A larger sample is reduced to this size, at which the probes of `find_leaks` take 5 s of one processor.
 MAX_MASKS = 2_000
-"""Masks that are used; of more, a sample."""
 DOCUMENT_LENGTH_NOTE = (
     "The extractor does not choose the length of the document, so what this length reveals is not a leak through the "
     "mask."
 )
 
 Features = NDArray[np.float64]
+# Labels as numbers from 0.
 Codes = NDArray[np.int64]
-"""Labels as numbers from 0."""
 Describe = Callable[[Sequence[Mask]], Features]
 
 
@@ -69,7 +68,9 @@ class Leak:
     def verdict(self) -> str:
         """The result in words."""
         if self.n_labels < 2:
-            return f"There are no two {self.target}s with {MIN_MASKS} masks or more, so none can be given away."
+            return (
+                f"Fewer than two {self.target}s have {MIN_MASKS} masks or more, so no {self.target} can be given away."
+            )
         figures = (
             f"balanced accuracy {self.score:.3f}; with shuffled {self.target}s {self.shuffled_mean:.3f} on average and "
             f"at most {self.shuffled_high:.3f} in 95 % of the shuffles; p = {self.p:.2f}"
@@ -114,16 +115,16 @@ def find_leaks(
     :param labels: A gold label, or the model's decision, for each mask.
     :param target: What the labels are, in the singular, for the verdicts.
     :param texts: The text of each mask, where several masks share one. Then one mask of each is sampled: otherwise the
-        length of a text would tell which text it is, and with it the labels of its other masks.
+        length of a text would identify it, and with it the labels of its other masks.
     :param n_shuffles: How often labels are shuffled to find what chance gives.
     :param seed: Seeds the sample of masks, the folds and the shuffles.
     """
-    data = _ProbeData.of(masks, labels, target, texts, n_shuffles, seed)
-    return Leaks(
-        data.probe("the mask alone", shape_features, count_features),
-        data.probe("the length of the rationale alone", length_features, count_features),
-        data.probe("the length of the document alone", document_features),
-    )
+    sources = {
+        "the mask alone": (shape_features, count_features),
+        "the length of the rationale alone": (length_features, count_features),
+        "the length of the document alone": (document_features, None),
+    }
+    return Leaks(*_probe(sources, masks, labels, target, texts, n_shuffles, seed))
 
 
 def find_length_leak(
@@ -136,72 +137,50 @@ def find_length_leak(
 ) -> Leak:
     """Predict labels from the number of words shown, as a predictor could that counts words and reads none.
 
-    Whether the length of the document gives the label away as well makes no difference here. The parameters are those
+    Whether the length of the document also gives the label away makes no difference here. The parameters are those
     of `find_leaks`.
     """
-    data = _ProbeData.of(masks, labels, target, texts, n_shuffles, seed)
-    return data.probe("the number of words shown alone", shown_features, count_features)
+    sources = {"the number of words shown alone": (shown_features, count_features)}
+    [leak] = _probe(sources, masks, labels, target, texts, n_shuffles, seed)
+    return leak
 
 
-@dataclass(frozen=True, slots=True)
-class _ProbeData:
-    """Masks whose labels are frequent enough, and how these are predicted."""
+def _probe(
+    sources: Mapping[str, tuple[Describe, Describe | None]],
+    masks: Sequence[Mask],
+    labels: Sequence[str],
+    target: str,
+    texts: Sequence[str] | None,
+    n_shuffles: int,
+    seed: int,
+) -> Iterator[Leak]:
+    """Predict labels, and shuffled labels many times, from each kind of trace.
 
-    masks: Sequence[Mask]
-    codes: Codes
-    target: str
-    left_out: tuple[str, ...]
-    n_shuffles: int
-    seed: int
-
-    @classmethod
-    def of(
-        cls,
-        masks: Sequence[Mask],
-        labels: Sequence[str],
-        target: str,
-        texts: Sequence[str] | None,
-        n_shuffles: int,
-        seed: int,
-    ) -> "_ProbeData":
-        """Leave out rare labels, and sample where there are many masks."""
-        for name, values in (("labels", labels), ("texts", texts)):
-            if values is not None and len(values) != len(masks):
-                raise ValueError(f"{name} must have one item for each of the {len(masks)} masks, got {len(values)}.")
-        if not len(masks):
-            raise ValueError("masks must have at least one item.")
-        if n_shuffles < N_SHUFFLES:
-            raise ValueError(
-                f"n_shuffles must be at least {N_SHUFFLES}, so that p can reach {ALARM}, got {n_shuffles}."
-            )
-        candidates = list(range(len(masks))) if texts is None else _one_row_each(texts, seed)
-        counts = Counter(labels[row] for row in candidates)
-        left_out = tuple(sorted(label for label in set(labels) if counts[label] < MIN_MASKS))
-        rows = _sample([row for row in candidates if counts[labels[row]] >= MIN_MASKS], seed)
-        codes = encode([labels[row] for row in rows])
-        return cls([masks[row] for row in rows], codes, target, left_out, n_shuffles, seed)
-
-    def probe(self, source: str, describe: Describe, describe_more: Describe | None = None) -> Leak:
-        """Predict labels from features, and shuffled labels many times.
-
-        :param describe_more: Describes features for the logistic regression alone.
-        """
-        n_labels = len(set(self.codes.tolist()))
+    :param sources: Features for both classifiers, and further ones for the logistic regression, by source.
+    """
+    for name, values in (("labels", labels), ("texts", texts)):
+        if values is not None and len(values) != len(masks):
+            raise ValueError(f"{name} must have one item for each of the {len(masks)} masks, got {len(values)}.")
+    if not len(masks):
+        raise ValueError("masks must have at least one item.")
+    if n_shuffles < N_SHUFFLES:
+        raise ValueError(f"n_shuffles must be at least {N_SHUFFLES}, so that p can reach {ALARM}, got {n_shuffles}.")
+    candidates = range(len(masks)) if texts is None else _sample_one_each(texts, seed)
+    counts = Counter(labels[row] for row in candidates)
+    left_out = tuple(sorted(label for label in set(labels) if counts[label] < MIN_MASKS))
+    rows = _sample([row for row in candidates if counts[labels[row]] >= MIN_MASKS], seed)
+    known = sorted({labels[row] for row in rows})
+    codes = np.array([known.index(labels[row]) for row in rows], dtype=np.int64)
+    chosen = [masks[row] for row in rows]
+    for source, (describe, describe_more) in sources.items():
         scores = (1.0,) * 5  # with one label, every prediction is right
-        if n_labels > 1:
-            more = np.zeros((len(self.masks), 0)) if describe_more is None else describe_more(self.masks)
-            inputs = ProbeInputs.of(describe(self.masks), more)
-            scores = run_probes(inputs, self.codes, self.n_shuffles, self.seed)
-        return Leak(source, self.target, *scores, len(self.masks), n_labels, self.left_out)
+        if len(known) > 1:
+            more = np.zeros((len(chosen), 0)) if describe_more is None else describe_more(chosen)
+            scores = run_probes(describe(chosen), more, codes, n_shuffles, seed)
+        yield Leak(source, target, *scores, len(chosen), len(known), left_out)
 
 
-def encode(labels: Sequence[str]) -> Codes:
-    """Give each label that occurs a number, from 0."""
-    numbers = {label: number for number, label in enumerate(sorted(set(labels)))}
-    return np.array([numbers[label] for label in labels], dtype=np.int64)
-
-
-def _one_row_each(texts: Sequence[str], seed: int) -> list[int]:
+def _sample_one_each(texts: Sequence[str], seed: int) -> list[int]:
     order = np.random.default_rng(seed).permutation(len(texts)).tolist()
     # A dictionary keeps the last row of each text, which is a random one in this order.
     return sorted({texts[row]: row for row in order}.values())
@@ -215,13 +194,13 @@ def _sample(rows: list[int], seed: int) -> list[int]:
 
 # Features: how many words a mask keeps and where, never which words they are. All shapes: (masks, features).
 
+# Parts of a document in which kept words are counted.
 N_PARTS = 10
-"""Parts of a document in which kept words are counted."""
+# Remainders of counts are features, since a label can hide in them: odd for one class, even for another.
 MODULI = (2, 3, 4)
-"""Remainders of counts are features, since a label can hide in them."""
 MAX_COUNT_FEATURES = 20
+# A number of kept words becomes a feature if at least this many masks keep it.
 MIN_COUNT = 5
-"""Masks that must keep so many words for this number to become a feature."""
 
 
 def shape_features(masks: Sequence[Mask]) -> Features:
@@ -293,30 +272,6 @@ def _place_features(mask: Mask) -> list[float]:
 # Probes: two simple classifiers, one that weighs and adds, one that asks a few questions
 
 N_FOLDS = 3
-PENALTY = 10.0
-"""Of large weights of the logistic regression: scikit-learn's C is its inverse."""
-TOLERANCE = 1e-2
-"""Gradient at which the logistic regression stops."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeInputs:
-    """What each classifier sees of the masks."""
-
-    plain: NDArray[np.float32]
-    """For the tree."""
-    scaled: Features
-    """For the logistic regression: standardized over all masks, which uses no label."""
-
-    @classmethod
-    def of(cls, plain: Features, more: Features) -> "ProbeInputs":
-        """Standardize; constant columns are left out."""
-        whole = np.hstack([plain, more])
-        spread = whole.std(axis=0)
-        varying = spread > 1e-9 * (1 + np.abs(whole).max(axis=0))
-        scaled = (whole[:, varying] - whole[:, varying].mean(axis=0)) / spread[varying]
-        # A column of zeros, since masks that are all alike would leave no column at all.
-        return cls(plain.astype(np.float32), np.hstack([scaled, np.zeros((len(whole), 1))]))
 
 
 class Labeling(NamedTuple):
@@ -329,17 +284,11 @@ class Labeling(NamedTuple):
     def sample(cls, codes: Codes, generator: np.random.Generator) -> "Labeling":
         """Assign each mask to a fold, with the same mix of labels in each."""
         order = generator.permutation(len(codes))
+        # Not StratifiedKFold: balanced folds are one stable sort, and every shuffle needs its own.
         order = order[np.argsort(codes[order], kind="stable")]
         folds = np.empty_like(codes)
         folds[order] = np.arange(len(codes)) % N_FOLDS
         return cls(codes, folds)
-
-    def splits(self) -> Iterator[tuple[NDArray[np.bool_], Codes, Features]]:
-        """Hold out each fold in turn: what is held out, and the labels and weights of the others."""
-        weights = 1 / np.bincount(self.codes)[self.codes]  # so that each label counts the same
-        for fold in range(N_FOLDS):
-            held = self.folds == fold
-            yield held, self.codes[~held], weights[~held] / weights[~held].mean()
 
     def score(self, predicted: Codes) -> float:
         """Compute the balanced accuracy: the mean over labels of the share predicted correctly."""
@@ -348,78 +297,52 @@ class Labeling(NamedTuple):
 
 
 def run_probes(
-    inputs: ProbeInputs, codes: Codes, n_shuffles: int, seed: int
+    features: Features, more: Features, codes: Codes, n_shuffles: int, seed: int
 ) -> tuple[float, float, float, float, float]:
     """Predict the labels, and shuffled ones many times.
 
+    :param more: Features for the logistic regression only, which knows no thresholds.
     :return: Score of each classifier, mean and 95th percentile of the better score on shuffled labels, p.
     """
     generator = np.random.default_rng(seed)
     labelings = [Labeling.sample(codes, generator)]
     labelings += [Labeling.sample(generator.permutation(codes), generator) for _ in range(n_shuffles)]
-    for module in ("scipy.optimize", "sklearn.tree"):  # before threads would import them at the same time
+    scaled, plain = _standardize(np.hstack([features, more])), features.astype(np.float32)
+    for module in ("sklearn.linear_model", "sklearn.tree"):  # before threads would import them at the same time
         importlib.import_module(module)
-    # Trees grow outside of Python's lock, in parallel.
+    # Trees grow outside of Python's lock: with threads, the probes of an audit took 8.2 s instead of 9.5.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        scores = list(
-            pool.map(lambda one: (score_linear(inputs.scaled, one), score_tree(inputs.plain, one)), labelings)
-        )
+        scores = list(pool.map(lambda one: score_probes(scaled, plain, one), labelings))
     # The better classifier is taken for shuffled labels too: choosing it makes no difference then.
     best, *others = map(max, scores)
     p = (1 + sum(score >= best for score in others)) / (1 + n_shuffles)
     return *scores[0], float(np.mean(others)), float(np.percentile(others, 95)), p
 
 
-def score_tree(inputs: NDArray[np.float32], labeling: Labeling) -> float:
-    """Predict each fold from the others with a small decision tree, and score all predictions together."""
+def _standardize(features: Features) -> Features:
+    """Scale features to mean 0 and spread 1 over all masks, which uses no label; leave constant ones out."""
+    spread = features.std(axis=0)
+    varying = spread > 1e-9 * (1 + np.abs(features).max(axis=0))
+    scaled = (features[:, varying] - features[:, varying].mean(axis=0)) / spread[varying]
+    # A column of zeros, since masks that are all alike would leave no column at all.
+    return np.hstack([scaled, np.zeros((len(features), 1))])
+
+
+def score_probes(scaled: Features, plain: NDArray[np.float32], labeling: Labeling) -> tuple[float, float]:
+    """Predict each fold from the others, and score all predictions of the regression and of the tree."""
     from sklearn import config_context
+    from sklearn.linear_model import LogisticRegression
     from sklearn.tree import DecisionTreeClassifier
 
-    predicted = np.zeros_like(labeling.codes)
-    with config_context(skip_parameter_validation=True):
-        model = DecisionTreeClassifier(max_depth=4, min_samples_leaf=5, random_state=0)
-        for held, codes, weights in labeling.splits():
-            model.fit(inputs[~held], codes, weights, check_input=False)
-            predicted[held] = model.predict(inputs[held], check_input=False)
-    return labeling.score(predicted)
-
-
-def score_linear(inputs: Features, labeling: Labeling) -> float:
-    """Predict each fold from the others with a logistic regression, and score all predictions together."""
-    predicted = np.zeros_like(labeling.codes)
-    for held, codes, weights in labeling.splits():
-        slopes, offsets = fit_logistic_regression(inputs[~held], codes, weights)
-        predicted[held] = np.argmax(slopes @ inputs[held].T + offsets, axis=0)
-    return labeling.score(predicted)
-
-
-def fit_logistic_regression(inputs: Features, codes: Codes, weights: Features) -> tuple[Features, Features]:
-    """Fit a logistic regression; of two labels, one needs no weights of its own.
-
-    :return: Weights and offset of each label. Shapes: (labels, features) and (labels, 1).
-    """
-    # scikit-learn's finds the same weights to 1e-9, but takes 5 ms a fit on 1,333 masks of 59 columns, mostly for
-    # preparation. This takes 1 to 2 ms, and an audit makes some two thousand fits.
-    from scipy.optimize import minimize
-
-    truth = np.arange(codes.max() + 1)[:, None] == codes  # (labels, masks)
-    fixed = 1 if len(truth) == 2 else 0  # labels without weights of their own come first
-    shares, penalty = weights / weights.sum(), PENALTY / weights.sum()
-    shape = len(truth) - fixed, inputs.shape[1] + 1
-    places = np.arange(len(codes))
-
-    def loss(flat: Features) -> tuple[float, Features]:
-        slopes, offsets = np.split(flat.reshape(shape), [-1], axis=1)
-        logits = np.zeros(truth.shape)
-        logits[fixed:] = slopes @ inputs.T + offsets
-        logits -= logits.max(axis=0)  # so that exp cannot overflow
-        total = np.log(np.exp(logits).sum(axis=0))
-        errors = shares * (np.exp(logits - total) - truth)[fixed:]
-        value = shares @ (total - logits[codes, places]) + penalty / 2 * (slopes**2).sum()
-        gradient = np.hstack([errors @ inputs + penalty * slopes, errors.sum(axis=1, keepdims=True)])
-        return float(value), gradient.ravel()
-
-    options = {"maxiter": 100, "maxls": 50, "gtol": TOLERANCE, "ftol": 64 * np.finfo(float).eps}
-    found = minimize(loss, np.zeros(shape).ravel(), method="L-BFGS-B", jac=True, options=options)
-    slopes, offsets = np.split(np.vstack([np.zeros((fixed, shape[1])), found.x.reshape(shape)]), [-1], axis=1)
-    return slopes, offsets
+    weights = 1 / np.bincount(labeling.codes)[labeling.codes]  # so that each label counts the same
+    predicted = np.zeros((2, len(labeling.codes)), dtype=np.int64)
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        for fold in range(N_FOLDS):
+            held = labeling.folds == fold
+            # Each is fitted hundreds of times on shuffled labels, so it stops early: a probe needs no exact weights.
+            linear = LogisticRegression(C=0.1, tol=1e-2)
+            tree = DecisionTreeClassifier(max_depth=4, min_samples_leaf=5, random_state=0)
+            for row, model, inputs in ((0, linear, scaled), (1, tree, plain)):
+                model.fit(inputs[~held], labeling.codes[~held], weights[~held] / weights[~held].mean())
+                predicted[row, held] = model.predict(inputs[held])
+    return labeling.score(predicted[0]), labeling.score(predicted[1])

@@ -3,10 +3,10 @@
 import json
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,15 +18,15 @@ from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.report import Verdict
 
+# Counterexamples that are shown whole; all are counted.
 MAX_SHOWN = 3
-"""Counterexamples that are shown whole; all are counted."""
+# Differences that are named; all are counted.
 MAX_NAMED = 20
-"""Differences that are named; all are counted."""
 # Sums depend on what is computed in one batch: two orders differed by 7.8e-08 at most (docs/results/audit.md).
+# How far probabilities may be apart when the same rationales are read in another order.
 ROUNDING = 1e-5
-"""How far probabilities may be apart when the same rationales are read in another order."""
+# How far a probability may be from the saved one where the file does not show which documents were one batch.
 SAVED_ROUNDING = 1e-6
-"""How far a probability may be from the saved one where the file does not show which documents were one batch."""
 OTHER_BATCHES = (
     "All differences are as small as those of rounding: they occur where documents were explained in other batches. "
     "Explain them with explain_stream, in the order in which they are audited, or let the audit explain them."
@@ -49,8 +49,7 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
     :param explained: Reported explanations, in the batches of ``explain_stream``.
     :param seed: Seeds the order in which all rationales are read once more.
     """
-    # Through JSON, so that nothing but words and query can reach the predictor, whatever object was reported.
-    rationales = [deserialize(serialize(item.rationale)) for item in explained]
+    rationales = [rewrite(item.rationale) for item in explained]
     again: list[Prediction] = []
     for start in range(0, len(rationales), BATCH_SIZE):  # the same batches round in the same way
         again += predictor.predict(rationales[start : start + BATCH_SIZE])
@@ -62,6 +61,7 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
             "alone, differ from those reported."
         )
         return Verdict("replay", "broken", says, (counted, *_describe_differences(different)))
+    # In the same order, a predictor that an extractor secretly informs would repeat itself: 1.0 apart in another order.
     order = np.random.default_rng(seed).permutation(len(rationales)).tolist()
     shuffled = predictor.predict([rationales[place] for place in order])
     apart = max(_distance(again[place], answer) for place, answer in zip(order, shuffled, strict=True))
@@ -89,15 +89,12 @@ def _describe_differences(different: Sequence[tuple[Explanation, Prediction]]) -
         yield f"  from the rationale alone: {format_prediction(answer)}"
 
 
-def serialize(rationale: Rationale) -> str:
-    """Write the words and the query as plain data, without the id."""
-    return json.dumps({"words": rationale.words, "query": rationale.query}, ensure_ascii=False)
-
-
-def deserialize(line: str) -> Rationale:
-    """Read a rationale from plain data."""
-    record = json.loads(line)
-    return Rationale(tuple(record["words"]), tuple(record["query"]))
+def rewrite(rationale: Rationale) -> Rationale:
+    """Return the same words and query, without the id."""
+    # Through JSON, so that nothing but words and query can reach the predictor, whatever object was reported.
+    # With escapes, the halves of a surrogate pair would be joined when they are read back.
+    words, query = json.loads(json.dumps((rationale.words, rationale.query), ensure_ascii=False))
+    return Rationale(tuple(words), tuple(query))
 
 
 def _distance(first: Prediction, second: Prediction) -> float:
@@ -115,17 +112,15 @@ def format_prediction(prediction: Prediction) -> str:
 
 # Saved explanations: read from their file, and matched with the data
 
+# The fields of every line that `fresh explain` writes.
 FIELDS = ("id", "label", "probability", "probabilities", "rationale", "ratio")
-"""The fields of every line that `fresh explain` writes."""
 HINT = "Name a file that `fresh explain --output` wrote."
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """Neighboring words of a rationale."""
+class _Span(NamedTuple):
+    """A run of words of a rationale, and where its characters are in the text."""
 
     start: int
-    """In characters of the text."""
     end: int
     text: str
 
@@ -142,7 +137,7 @@ class SavedExplanation:
     spans: tuple[_Span, ...]
     ratio: float
     words: tuple[str, ...] | None
-    """All words of the document, where they were saved too."""
+    """All words of the document, if they were saved."""
 
 
 def read_saved(path: Path) -> list[SavedExplanation]:
@@ -190,6 +185,7 @@ def _parse_saved(row: Row) -> SavedExplanation:
     )
 
 
+# Exact types: JSON's true is a Python integer, and must not pass for a number.
 def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
 
@@ -211,6 +207,7 @@ def match_documents(saved: Sequence[SavedExplanation], documents: Iterable[Docum
     matched: list[Document | None] = []
     for item in saved:
         left = by_id.get(item.id, deque())
+        # Ids need not be unique: of several documents, the words decide.
         fitting = (document for document in left if _misplaced_span(item, document) is None)
         found = next(fitting, left[0] if left else None)
         if found is not None:
@@ -335,7 +332,7 @@ def _compare(
 
     :param is_batch: These documents, and no others, were explained in one batch.
     """
-    items = [(saved, item, deserialize(serialize(item.rationale))) for saved, item in batch if item is not None]
+    items = [(saved, item, rewrite(item.rationale)) for saved, item in batch if item is not None]
     _, too_long = predictor.classifier.tokenizer.measure([rationale_text(rationale) for _, _, rationale in items])
     for number, problem in too_long.items():
         tally.add(items[number][0], f"the predictor cannot read the kept words. {problem}")
@@ -354,7 +351,8 @@ def _compare(
 
 def _differences(saved: Prediction, answer: Prediction, allowed: float) -> Iterator[str]:
     if saved.probabilities.keys() != answer.probabilities.keys():
-        yield f"the labels are {_quoted(saved.probabilities)}, but the predictor has {_quoted(answer.probabilities)}."
+        known, own = ", ".join(answer.probabilities), ", ".join(saved.probabilities)
+        yield f"the labels are {own}, but those of the predictor are {known}."
         return
     if saved.label != answer.label:
         yield f"the label is {saved.label!r}, but from the rationale alone it is {answer.label!r}."
@@ -364,23 +362,19 @@ def _differences(saved: Prediction, answer: Prediction, allowed: float) -> Itera
             yield f"the probability of {label!r} is {value!r}, but from the rationale alone it is {expected!r}."
 
 
-def _quoted(labels: Mapping[str, float]) -> str:
-    return ", ".join(map(repr, labels))
-
-
 def _saved_verdict(tally: _Tally, n_saved: int, missing: Sequence[str], n_documents: int) -> Verdict:
     """Decide on a verdict.
 
     :param missing: Ids of documents of the data that the file says nothing about.
     """
-    left_out: list[str] = []
+    left_out: tuple[str, ...] = ()
     if missing:
         has, rest = "has" if len(missing) == 1 else "have", len(missing) - MAX_NAMED
-        left_out = [
+        named = ", ".join(map(repr, missing[:MAX_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
+        left_out = (
             f"{len(missing):,} of {n_documents:,} documents of the data {has} no prediction in the file.",
-            f"Without a prediction: {', '.join(map(repr, missing[:MAX_NAMED]))}"
-            f"{f' and {rest:,} more' if rest > 0 else ''}.",
-        ]
+            f"Without a prediction: {named}.",
+        )
     counted = f"{n_saved:,} saved predictions computed again, {len(tally.lines):,} differ."
     batches = (INCOMPLETE_BATCHES.format(count=tally.n_near),) if tally.n_near else ()
     if tally.differences:

@@ -16,8 +16,8 @@ from fresh.selection.extractors import SaliencyExtractor, score_validated, selec
 from fresh.selection.tagger import Tagger
 
 NAME = "asked class"
+# Share of the predictions that must stay when words are selected for another class.
 MIN_SHARE_KEPT = 0.5
-"""Share of the predictions that must stay when words are selected for another class."""
 PREDICTED, RUNNER_UP, RANDOM = "the class that the support model predicts", "its runner-up", "a random class"
 
 
@@ -40,11 +40,11 @@ class _Outcome:
 
     @property
     def share_kept(self) -> float:
-        return self.n_kept / self.n_other if self.n_other else 1.0
+        return self.n_kept / max(1, self.n_other)
 
     @property
     def share_followed(self) -> float:
-        return self.n_followed / self.n_other if self.n_other else 0.0
+        return self.n_followed / max(1, self.n_other)
 
     @property
     def sentence(self) -> str:
@@ -120,7 +120,8 @@ def _compare_classes(
     scorer, discretizer = extractor.scorer, extractor.discretizer
     assert is_targeted(scorer)
     documents, labels = [example.document for example in examples], model.labels
-    # The runner-up of the support model, not of the predictor: it is the support model whose class the scorer explains.
+    # The runner-up of the support model, not of the predictor: the scorer explains the class of the support model. Gold
+    # labels play no part, so the words do not become better than the model could select.
     runners_up = [_runner_up(prediction) for prediction in scorer.support.predict(documents)]
     sampled = np.random.default_rng(seed).integers(len(labels), size=len(documents)).tolist()
 
@@ -130,9 +131,8 @@ def _compare_classes(
         return targets, masks, [prediction.label for prediction in model.predictor.predict(rationales)]
 
     own = [item.prediction.label for item in explained]
-    unchanged = own, [item.mask for item in explained], own
     return (
-        _count_outcome(PREDICTED, labels, examples, explained, *unchanged),
+        _count_outcome(PREDICTED, labels, examples, explained, own, [item.mask for item in explained], own),
         _count_outcome(RUNNER_UP, labels, examples, explained, *select(runners_up)),
         _count_outcome(RANDOM, labels, examples, explained, *select([labels[number] for number in sampled])),
     )
@@ -176,8 +176,14 @@ def _count_outcome(
     gold = [example.label for example in examples]
     same = sum(item.mask == mask for item, mask in zip(explained, masks, strict=True))
     rows = zip((item.prediction.label for item in explained), targets, predicted, strict=True)
-    others = [row for row in rows if row[0] != row[1]]
-    n_kept = sum(label == own for own, _, label in others)
-    n_followed = sum(label == target for _, target, label in others)
-    scores = accuracy(gold, predicted), macro_f1(gold, predicted, labels)
-    return _Outcome(name, *scores, len(examples), same, len(others), n_kept, n_followed)
+    others = [(own, target, label) for own, target, label in rows if own != target]
+    return _Outcome(
+        name,
+        accuracy(gold, predicted),
+        macro_f1(gold, predicted, labels),
+        n_documents=len(examples),
+        n_same=same,
+        n_other=len(others),
+        n_kept=sum(label == own for own, _, label in others),
+        n_followed=sum(label == target for _, target, label in others),
+    )

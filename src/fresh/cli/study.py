@@ -40,17 +40,17 @@ postgresql://USER@HOST/NAME. For the options and examples of an action:
 fresh study ACTION --help
 """
 NEW = """\
-Make a study from a file that says what is shown to whom. The whole file is
-checked before anything is written.
+Make a study from a settings file. The whole file is checked before anything is
+written.
 
   fresh study new STUDY.toml --out my-study
 
   # STUDY.toml
-  corpus = "movies"           # of the paper (its test split), or a file
-  data_dir = "corpora"        # for a corpus of the paper
+  corpus = "movies"           # a corpus of the paper (its test split), or a file
+  data_dir = "corpora"        # its folder, for a corpus of the paper
   title = "Film reviews"
   sample = 100                # documents, with the corpus's mix of labels
-  per_item = 3                # annotators of each item
+  per_item = 3                # annotators for each item
   practice = 4                # items with feedback at the start
   checks = 3                  # attention checks for each annotator
   [conditions.human]
@@ -62,7 +62,7 @@ checked before anything is written.
   like = "FRESH"              # as many words as FRESH keeps of each document
   [conditions."full text"]
   kind = "full_text"
-  [labels]                    # as people read them
+  [labels]                    # as annotators see them
   POS = "Positive"
   NEG = "Negative"
 
@@ -82,8 +82,8 @@ only one, and those who took less than a second for most answers. Excluded
 annotators are not marked.
 """
 EXPORT = """\
-Write answers (csv, jsonl), what participants did (prolific), or the items and
-settings for another tool.
+Write answers (csv, jsonl), the progress of participants (prolific), or items
+and settings for another tool.
 
   fresh study export my-study --as csv --output answers.csv
   fresh study export my-study --as mturk --output batch.csv
@@ -94,24 +94,24 @@ settings for another tool.
                           also writes tasks.config.xml
 """
 IMPORT = """\
-Import answers that people gave to exported items in another tool, or the status
-of participants from Prolific. A file that cannot be read is refused as a whole.
-Answers beyond the plan of the study are left out and listed. Answers that were
-imported before count once.
+Import answers to exported items from another tool, or the status of
+participants from Prolific. A file with an error is refused as a whole. Answers
+beyond the plan of the study are left out and listed. An answer that is imported
+twice counts once.
 
   fresh study import my-study Batch_1_batch_results.csv --as mturk
   fresh study import my-study prolific_export.csv --as prolific
-                          returned: has left; rejected: is excluded
+                          returned means left; rejected means excluded
   fresh study import my-study items-annotated --as potato
-                          the folder that Potato writes, or its export
+                          the output folder of Potato, or an export
   fresh study import my-study project-1.json --as label_studio
                           JSON, JSON-MIN, CSV or TSV
 """
 _PEOPLE = {
     "leave": (
-        "Let an annotator leave; their answers count",
+        "Remove an annotator; their answers count",
         """\
-Let an annotator leave who gave up. Their answers count; their open items go to
+Remove an annotator who gave up. Their answers count; their open items go to
 others.
 
   fresh study leave my-study 3                       number in the status
@@ -121,7 +121,7 @@ others.
     "exclude": (
         "Exclude an annotator; their answers do not count",
         """\
-Exclude an annotator, for example for failed attention checks. None of their
+Exclude an annotator, for example after failed attention checks. None of their
 answers count, and others get the items. The answers stay in the database and in
 exports (with `counted` false). To undo this: fresh study readmit.
 
@@ -132,7 +132,7 @@ exports (with `counted` false). To undo this: fresh study readmit.
         "Readmit an annotator who left or was excluded",
         """\
 Readmit an annotator who left or was excluded. Answers from before an exclusion
-count again, except where others have been given the items meanwhile.
+count again, except for items that others got meanwhile.
 
   fresh study readmit my-study 3
 """,
@@ -140,8 +140,9 @@ count again, except where others have been given the items meanwhile.
 }
 _FORMATS = ("csv", "jsonl", "mturk", "prolific", "potato", "label_studio")
 _HINTS = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "Check your permissions, or choose another place."),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space there, or choose another place."),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), " Check your permissions, or choose another place."),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), " Free some space there, or choose another place."),
+    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG), " Choose another place."),
 }
 
 
@@ -165,18 +166,18 @@ def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
 
     _add_new(add_action("new", "Make a study", _new, NEW))
     study_serve.add_arguments(add_action("serve", study_serve.SUMMARY, study_serve.run, study_serve.ABOUT))
-    add_action("status", "Show the progress, and whom to look at", _status, STATUS)
+    add_action("status", "Show the progress, and annotators to review", _status, STATUS)
     about = "Make sign-in codes for more annotators.\n\n  fresh study codes my-study 5 --output more.csv"
     codes = add_action("codes", "Make sign-in codes for more annotators", _codes, about)
     codes.add_argument("number", type=int, metavar="N", help="Number of codes")
     codes.add_argument("--output", default="-", metavar="FILE", help="Write them to a file")
     about = (
-        "Stop giving out items, until `fresh study resume`. Annotators are asked to come\nback later; answers to open "
+        "Stop assigning items, until `fresh study resume`. Annotators are asked to come\nback later; answers to open "
         "items are still saved.\n\n  fresh study pause my-study"
     )
-    add_action("pause", "Stop giving out items", lambda args: _pause(args, True), about)
-    about = "Give out items again after a pause.\n\n  fresh study resume my-study"
-    add_action("resume", "Give out items again", lambda args: _pause(args, False), about)
+    add_action("pause", "Stop assigning items", lambda args: _pause(args, True), about)
+    about = "Assign items again after a pause.\n\n  fresh study resume my-study"
+    add_action("resume", "Assign items again", lambda args: _pause(args, False), about)
     functions = {"leave": _leave, "exclude": _exclude, "readmit": _readmit}
     for name, (summary, about) in _PEOPLE.items():
         action = add_action(name, summary, functions[name], about)
@@ -192,7 +193,7 @@ def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     export.add_argument("--output", required=True, metavar="FILE", help="File to write")
     imported = add_action("import", "Import answers from other tools, or from Prolific", _import, IMPORT)
     imported.add_argument("--as", dest="form", required=True, choices=_FORMATS, help="Format")
-    imported.add_argument("file", type=Path, metavar="FILE", help="File to read; for potato also its folder")
+    imported.add_argument("file", type=Path, metavar="FILE", help="File to read, or the output folder of Potato")
     for name, action in actions.choices.items():
         if name in ("new", "codes", "results", "export"):
             add_overwrite(action)
@@ -200,7 +201,7 @@ def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
 
 
 def _add_new(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="STUDY.toml", help="What is shown to whom")
+    parser.add_argument("file", type=Path, metavar="STUDY.toml", help="Settings of the study")
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--out", metavar="FOLDER", help="Folder to create, with a database and the codes")
     text = "An empty database: postgresql://USER:PASSWORD@HOST/NAME"
@@ -219,11 +220,10 @@ def run(args: argparse.Namespace) -> int:
     except OperationalError as error:
         raise ValueError(f"The database of the study cannot be used: {error.orig}.") from error
     except OSError as error:
-        hint = _HINTS.get(error.errno or 0)
-        if hint is None or error.filename is None:
+        if error.filename is None:
             raise
-        place = str(error.filename).removesuffix(".partial")
-        raise ValueError(f"{place} cannot be read or written ({error.strerror}). {hint}") from error
+        place, hint = str(error.filename).removesuffix(".partial"), _HINTS.get(error.errno or 0, "")
+        raise ValueError(f"{place} cannot be read or written ({error.strerror}).{hint}") from error
 
 
 def _new(args: argparse.Namespace) -> int:
@@ -236,7 +236,7 @@ def _new(args: argparse.Namespace) -> int:
     codes_file = Path(args.codes or Path(args.out or ".") / "codes.csv")
     if args.out is None or args.codes:
         check_output(str(codes_file), str(args.file), args.overwrite)
-        _check_codes_file(codes_file)
+        _try_to_write(codes_file)
 
     def load(folder: str) -> "Rationalizer":
         from fresh.rationalizer import Rationalizer
@@ -257,12 +257,12 @@ def _new(args: argparse.Namespace) -> int:
 
 
 def _write_study(args: argparse.Namespace, plan: "Plan", codes_file: Path) -> "tuple[Store, list[str]]":
-    """Write a study and its codes; after an error, a folder that was created for it is removed."""
+    """Write a study and its codes; after an error, remove the folder that was created for it."""
     from fresh.study.annotators import add_annotators
-    from fresh.study.store import create_study, make_study_folder
+    from fresh.study.store import create_study
 
     if args.out is not None:
-        make_study_folder(Path(args.out))  # only a folder that this very command has created is ever removed
+        Path(args.out).mkdir(parents=True)  # fails if it exists by now: only a folder of this very command is removed
     try:
         with closing(create_study(args.out if args.out is not None else args.database, plan)) as store:
             codes = add_annotators(store, plan.study.config.annotators or store.design.min_annotators)
@@ -274,24 +274,16 @@ def _write_study(args: argparse.Namespace, plan: "Plan", codes_file: Path) -> "t
     return store, codes
 
 
-def _check_codes_file(path: Path) -> None:
-    """Try to write to the place of codes before there are any."""
+def _try_to_write(path: Path) -> None:
+    # Before there are any codes: they are stored nowhere else, and would be lost.
     probe = path.with_name(f"{path.name}.partial")
-    try:
-        probe.touch(mode=0o600)
-        probe.unlink()
-    except OSError as error:
-        raise ValueError(f"Codes cannot be written to {path} ({error.strerror}). Choose another file.") from error
+    probe.touch(mode=0o600)
+    probe.unlink()
 
 
 def _write_codes(path: Path, codes: list[str]) -> None:
-    """Write codes to a file that only its owner can read."""
-    from fresh._io import atomic_write
-
     lines = ["annotator,code", *(f"{code.partition('-')[0]},{code}" for code in codes)]
-    with atomic_write(path) as partial:
-        partial.touch(mode=0o600)
-        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    study_serve.write_private(path, "".join(f"{line}\n" for line in lines))
 
 
 def _open(args: argparse.Namespace) -> "closing[Store]":
@@ -305,15 +297,15 @@ def _status(args: argparse.Namespace) -> int:
     from fresh.study.overview import get_overview
 
     with _open(args) as store:
-        found = get_overview(store)
-    if found.paused:
-        print("The study is paused. To go on: fresh study resume.")
-    people = plural(len(found.annotators), "annotator")
-    print(f"{found.n_answered:,} of {plural(found.n_planned, 'answer')}, by {len(found.started)} of {people}.")
-    if found.n_more:
-        command = f"fresh study codes {_shown_study(args.study)} {found.n_more}"
-        print(f"{cannot_complete(found.n_more)} Make codes: {command}")
-    for person in found.started:
+        overview = get_overview(store)
+    if overview.paused:
+        print("The study is paused. To resume it: fresh study resume.")
+    people = plural(len(overview.annotators), "annotator")
+    print(f"{overview.n_answered:,} of {plural(overview.n_planned, 'answer')}, by {len(overview.started)} of {people}.")
+    if overview.n_more:
+        command = f"fresh study codes {_quote_study(args.study)} {overview.n_more}"
+        print(f"{cannot_complete(overview.n_more)} Make codes: {command}")
+    for person in overview.started:
         name = f" ({person.outside})" if person.outside else ""
         time = "–" if person.seconds is None else f"{person.seconds:.1f}"
         checks = f", {person.n_failed} of {plural(person.n_checks, 'check')} failed" if person.n_checks else ""
@@ -323,7 +315,7 @@ def _status(args: argparse.Namespace) -> int:
     return 0
 
 
-def _shown_study(place: str) -> str:
+def _quote_study(place: str) -> str:
     """Quote the place of a study for a command, without the password of its database."""
     from sqlalchemy import make_url
 
@@ -337,7 +329,7 @@ def _codes(args: argparse.Namespace) -> int:
 
     check_output(args.output, "", args.overwrite)
     if args.output != "-":
-        _check_codes_file(Path(args.output))
+        _try_to_write(Path(args.output))
     with _open(args) as store:
         codes = add_annotators(store, args.number)
     if args.output == "-":
@@ -353,9 +345,9 @@ def _pause(args: argparse.Namespace, is_paused: bool) -> int:
     with _open(args) as store:
         changed = set_paused(store, is_paused)
     if is_paused:
-        print("Paused: no items are given out; answers are still saved." if changed else "It was paused already.")
+        print("Paused: no items are assigned; answers are still saved." if changed else "The study is already paused.")
     else:
-        print("Items are given out again." if changed else "It was not paused.")
+        print("Resumed: items are assigned again." if changed else "The study was not paused.")
     return 0
 
 
@@ -387,11 +379,11 @@ def _readmit(args: argparse.Namespace) -> int:
     with _open(args) as store:
         person = find_annotator(store, args.annotator)
         if person.state == "active":
-            raise ValueError(f"Annotator {person.id} takes part already.")
+            raise ValueError(f"Annotator {person.id} is already taking part.")
         n_lost = readmit(store, person.id)
     print(f"Annotator {person.id} takes part again, and their answers count.")
     if n_lost:
-        print(f"Answers that do not count, since others were given the items: {n_lost:,}.")
+        print(f"Answers that do not count, since others got the items meanwhile: {n_lost:,}.")
     return 0
 
 

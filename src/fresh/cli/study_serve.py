@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh study serve STUDY [options]"
     parser.description = ABOUT
     add_listening(parser)
-    text = "The study is reached over https only, through a proxy; makes cookies secure"
+    text = "The study is reachable over HTTPS only, through a proxy; marks cookies as secure"
     parser.add_argument("--https", action="store_true", help=text)
     parser.add_argument(
         "--trusted-proxy",
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ADDRESS",
-        help="IP address or network of a proxy whose X-Forwarded-For and X-Forwarded-Proto are believed; can be "
+        help="IP address or network of a proxy whose X-Forwarded-For and X-Forwarded-Proto headers are trusted; can be "
         "repeated (default: none)",
     )
     text = "Hours without a click after which people must sign in again (default: 12)"
@@ -80,8 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _set_admin_secret(store: "Store", args: argparse.Namespace) -> str:
-    """See that the admin page has a secret, and say where it is."""
-    from fresh._io import atomic_write
+    """Make sure that the admin page has a secret, and say where to find it."""
     from fresh.study.annotators import make_admin_secret, set_admin_secret
 
     path: Path | None = args.admin_secret_file
@@ -90,10 +89,17 @@ def _set_admin_secret(store: "Store", args: argparse.Namespace) -> str:
         return f"Its secret is in {path}."
     secret = make_admin_secret(store, args.new_admin_secret or path is not None)
     if secret is None:
-        return "Its secret was shown or written to a file before. To make a new one: --new-admin-secret."
+        return "Its secret was shown or saved earlier. To make a new one: --new-admin-secret."
     if path is None:
         return f"Its secret, shown only this once: {secret}"
+    write_private(path, f"{secret}\n")
+    return f"Its secret was written to {path}."
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    from fresh._io import atomic_write
+
     with atomic_write(path) as partial:
         partial.touch(mode=0o600)
-        partial.write_text(f"{secret}\n", encoding="utf-8")
-    return f"Its secret was written to {path}."
+        partial.write_text(text, encoding="utf-8")

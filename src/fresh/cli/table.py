@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.manifest or "-", str(args.runs), args.overwrite)
     table = _make_table(args)
     if args.manifest:
-        from fresh.experiments.manifest import make_manifest
+        from fresh.experiments.results import make_manifest
 
         content = json.dumps(make_manifest(_select_results(args)), indent=1, ensure_ascii=False)
         write_text(Path(args.manifest), content + "\n")

@@ -1,8 +1,9 @@
 """What a model is compared with: all words, random ones, those that it dropped, and the majority class."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
@@ -75,25 +76,20 @@ def is_contiguous(extractor: Extractor) -> bool:
     return isinstance(extractor, SaliencyExtractor) and isinstance(extractor.discretizer, runs)
 
 
-def random_masks_like(model: Rationalizer, documents: Sequence[Document], masks: Sequence[Mask]) -> list[Mask]:
-    """Sample words as the model could have selected them: as many, in one run if it selects runs, of those it read."""
-    n_read = [int(mask.kept.sum()) for mask in read_masks(model, documents)]
-    return random_masks(documents, masks, is_contiguous(model.extractor), n_read)
-
-
 def random_masks(
-    documents: Sequence[Document], masks: Sequence[Mask], contiguous: bool, n_read: Sequence[int] | None = None
+    documents: Sequence[Document], masks: Sequence[Mask], contiguous: bool, read: Sequence[Mask] | None = None
 ) -> list[Mask]:
     """Sample as many words of each document as its mask keeps; the same document always gets the same words.
 
     :param contiguous: Sample one run of words.
-    :param n_read: How many words of each document, from the first, may be sampled; all by default.
+    :param read: The words of each document, from the first, that may be sampled; all by default.
     """
     sampled: list[Mask] = []
     for number, (document, mask) in enumerate(zip(documents, masks, strict=True)):
+        # Seeded by the document itself, so its words do not depend on which other documents are sampled.
         rng, n_kept = generator(document, 0), int(mask.kept.sum())
         # Words beyond a truncated beginning could not have been selected, so they are not sampled.
-        n_words = len(mask) if n_read is None else max(n_read[number], n_kept)
+        n_words = len(mask) if read is None else max(int(read[number].kept.sum()), n_kept)
         kept = np.zeros(len(mask), dtype=np.bool_)
         if contiguous:
             start = int(rng.integers(n_words - n_kept + 1))
@@ -122,14 +118,14 @@ def train_baselines(
     examples = (splits.train, splits.dev)
     documents = [[example.document for example in part] for part in examples]
 
-    def train(name: str, chosen: Sequence[Sequence[Mask]]) -> Predictor:
+    def train(name: str, chosen: Iterable[Sequence[Mask]]) -> Predictor:
         pairs, dev_pairs = (
             [(item.document.cut(mask), item.label) for item, mask in zip(part, own, strict=True)]
             for part, own in zip(examples, chosen, strict=True)
         )
         return Predictor.train(pairs, dev_pairs, config, context.with_name(name))
 
-    read = [read_masks(model, part) for part in documents]
-    random = train("random words", [random_masks_like(model, *pair) for pair in zip(documents, masks, strict=True)])
-    complement = train("complement", [dropped_masks(*pair) for pair in zip(read, masks, strict=True)])
+    contiguous, read = is_contiguous(model.extractor), [read_masks(model, part) for part in documents]
+    random = train("random words", map(random_masks, documents, masks, repeat(contiguous), read))
+    complement = train("complement", map(dropped_masks, read, masks))
     return Baselines(full_text or train("full text", read), random, complement, majority)

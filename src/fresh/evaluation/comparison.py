@@ -1,7 +1,7 @@
 """Models measured on the same documents and tested against each other: single ones, or groups of runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import Any
 
@@ -18,7 +18,7 @@ from fresh.metrics.classification import accuracy, macro_f1
 from fresh.metrics.significance import N_PERMUTATIONS, compare_accuracy, compare_macro_f1, holm, welch
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.html import DocumentView, Pair, ScoreRow
+from fresh.reporting.html import Pair, ScoreRow, ShownDocument
 from fresh.training.config import FREE
 
 MAX_DOCUMENTS_SHOWN = 1_000
@@ -37,17 +37,17 @@ def compare(
     :param against: Name of the model that all others are tested against, instead of each pair.
     """
     name_pairs = _pair_names(list(models), against)
-    checked = _check_models(models.items(), examples)
+    labels, _, warnings = _check_models(models.items(), examples)
     measured, views = _measure_all(models.items(), examples, progress)
     by_name = dict(zip(models, measured, strict=True))
-    gold = GoldLabels.of(examples, checked.labels)
+    gold = GoldLabels.of(examples, labels)
     rows = tuple(_model_row(name, gold, one) for name, one in by_name.items())
     tests: list[Pair] = []
     with progress.task("testing", len(name_pairs)) as advance:
         for first, second in name_pairs:
             tests += _paired_tests((first, second), gold, by_name[first], by_name[second])
             advance(1, "")
-    return _report(examples, checked, rows, tests, views, gold.n_texts)
+    return _report(examples, labels, rows, tests, views, gold.n_texts, warnings)
 
 
 def compare_groups(
@@ -68,16 +68,16 @@ def compare_groups(
                 f"Means over seeds need at least two runs of each name, but {name} has {len(runs)}. Add runs, or "
                 "compare single models only."
             )
-    checked = _check_models(_all_runs(groups), examples)
-    settings = iter(checked.settings)
+    labels, settings, warnings = _check_models(_all_runs(groups), examples)
+    left = iter(settings)
     for name, runs in groups.items():
-        _check_runs(name, dict(zip(runs, islice(settings, len(runs)), strict=True)))
+        _check_runs(name, dict(zip(runs, islice(left, len(runs)), strict=True)))
     measured, views = _measure_all(_all_runs(groups), examples, progress)
-    gold, rest = GoldLabels.of(examples, checked.labels), iter(measured)
+    gold, rest = GoldLabels.of(examples, labels), iter(measured)
     scores = {name: _run_scores(gold, list(islice(rest, len(runs)))) for name, runs in groups.items()}
     rows = tuple(_group_row(name, tuple(groups[name]), own) for name, own in scores.items())
     tests = [test for pair in name_pairs for test in _seed_tests(pair, scores)]
-    return _report(examples, checked, rows, tests, views)
+    return _report(examples, labels, rows, tests, views, None, warnings)
 
 
 def _all_runs(groups: Mapping[str, Mapping[str, Rationalizer]]) -> Iterator[tuple[str, Rationalizer]]:
@@ -95,32 +95,30 @@ def _pair_names(names: Sequence[str], against: str | None) -> list[tuple[str, st
     return [(name, against) for name in names if name != against]
 
 
-@dataclass(slots=True)
-class _CheckedModels:
-    """What is known of models after they were looked at once."""
+def _check_models(
+    models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example]
+) -> tuple[tuple[str, ...], list[dict[str, Any]], tuple[str, ...]]:
+    """Refuse models that cannot be compared with each other, and documents that they cannot read.
 
-    labels: tuple[str, ...] = ()
-    """Those that all models know."""
-    settings: list[dict[str, Any]] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
-def _check_models(models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example]) -> _CheckedModels:
-    """Refuse models that cannot be compared with each other, and documents that they cannot read."""
+    :return: The labels that all models know, the settings of each model, and warnings.
+    """
     if not examples:
         raise ValueError("examples must have at least one document to compare on.")
-    checked, first, first_needs_query = _CheckedModels(), "", False
+    labels: tuple[str, ...] = ()
+    settings: list[dict[str, Any]] = []
+    warnings: list[str] = []
+    first, first_needs_query = "", False
     for name, model in models:
-        checked.warnings += [f"{name}: {warning}" for warning in training_warnings(model, examples)]
-        checked.settings.append(dict(flatten(model.settings)))
+        warnings += [f"{name}: {warning}" for warning in training_warnings(model, examples)]
+        settings.append(dict(flatten(model.settings)))
         if not first:
-            first, first_needs_query, checked.labels = name, model.needs_query, model.labels
+            first, first_needs_query, labels = name, model.needs_query, model.labels
             for example in examples:
                 model.check_query(example.document)
-        if set(model.labels) != set(checked.labels):
+        if set(model.labels) != set(labels):
             raise ValueError(
                 "Only models with the same labels can be compared, but "
-                f"{first} has {', '.join(checked.labels)} and {name} has {', '.join(model.labels)}. Leave one out."
+                f"{first} has {', '.join(labels)} and {name} has {', '.join(model.labels)}. Leave one out."
             )
         if model.needs_query != first_needs_query:
             with_queries, without = (first, name) if first_needs_query else (name, first)
@@ -128,8 +126,8 @@ def _check_models(models: Iterable[tuple[str, Rationalizer]], examples: Sequence
                 "Models trained with and without queries cannot be compared: "
                 f"{with_queries} was trained with queries, {without} without. Leave one out."
             )
-    check_labels(checked.labels, examples)
-    return checked
+    check_labels(labels, examples)
+    return labels, settings, tuple(warnings)
 
 
 def _check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
@@ -182,11 +180,12 @@ class _Measured:
 
 def _measure_all(
     models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example], progress: Progress
-) -> tuple[list[_Measured], tuple[DocumentView, ...]]:
+) -> tuple[list[_Measured], tuple[ShownDocument, ...]]:
     """Have models explain the documents one after the other; show what the first one read."""
     documents = [example.document for example in examples]
     measured: list[_Measured] = []
-    views: tuple[DocumentView, ...] = ()
+    views: tuple[ShownDocument, ...] = ()
+    # Only counts are kept of each model, so that one model and its explanations are in memory at a time.
     for name, model in models:
         try:
             explained = explain_all(model, documents, progress, f"explaining {name}")
@@ -215,11 +214,11 @@ def _measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> _
     return _Measured(answers, n_kept, n_words, sums[marked], counts[marked], marked)
 
 
-def _shown_documents(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[DocumentView, ...]:
+def _shown_documents(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[ShownDocument, ...]:
     """Show each document on the page, or evenly spaced ones where there are too many."""
     step = max(1.0, len(examples) / MAX_DOCUMENTS_SHOWN)
     places = [int(number * step) for number in range(min(len(examples), MAX_DOCUMENTS_SHOWN))]
-    return tuple(DocumentView.of(examples[place], explained[place]) for place in places)
+    return tuple((examples[place], explained[place]) for place in places)
 
 
 def _model_row(name: str, gold: GoldLabels, measured: _Measured) -> ScoreRow:
@@ -275,17 +274,17 @@ def _seed_tests(pair: tuple[str, str], scores: Mapping[str, Mapping[str, Sequenc
 
 def _report(
     examples: Sequence[Example],
-    checked: _CheckedModels,
+    labels: tuple[str, ...],
     rows: tuple[ScoreRow, ...],
     pairs: Sequence[Pair],
-    views: tuple[DocumentView, ...],
-    n_texts: int | None = None,
+    views: tuple[ShownDocument, ...],
+    n_texts: int | None,
+    warnings: tuple[str, ...],
 ) -> ComparisonReport:
     """Correct the p of all tests together, as Holm does, and put everything into a report."""
-    # One family of tests: whoever looks for any difference in the table makes all of them.
+    # One family of tests, since a reader who looks for any difference in the table makes all of them.
     p_values = {str(number): pair.p for number, pair in enumerate(pairs) if pair.p is not None}
     adjusted = {one.name: one.adjusted for one in holm(p_values)}
     corrected = tuple(replace(pair, adjusted=adjusted.get(str(number))) for number, pair in enumerate(pairs))
     n_marked = sum(example.human_spans is not None for example in examples)
-    warnings = tuple(checked.warnings)
-    return ComparisonReport(len(examples), n_marked, checked.labels, rows, corrected, views, n_texts, warnings)
+    return ComparisonReport(len(examples), n_marked, labels, rows, corrected, views, n_texts, warnings)

@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fresh.metrics.bootstrap import Estimate, describe_shared_texts, short
-from fresh.reporting.html import AgreementRow, DocumentView, Pair, ScoreRow, View, render
+from fresh.reporting.html import AgreementRow, Pair, ScoreRow, ShownDocument, View, render
 from fresh.reporting.tables import markdown_table
 
 TEST_HEADER = ("first − second", "measure", "difference", "p", "p (Holm)")
+# With more models than this, the title of a page counts them.
 MAX_NAMES = 4
-"""With more models than this, the title of a page counts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class ComparisonReport:
     labels: tuple[str, ...]
     rows: tuple[ScoreRow, ...]
     pairs: tuple[Pair, ...]
-    documents: tuple[DocumentView, ...]
+    documents: tuple[ShownDocument, ...]
     """What the first model read, in all documents or some of them."""
     n_texts: int | None = None
     """Different texts, where several documents share one: these are resampled and swapped whole."""
@@ -60,26 +60,23 @@ class ComparisonReport:
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read the scores and the tests."""
-        return tuple(self._iterate_notes())
-
-    def _iterate_notes(self) -> Iterator[str]:
-        yield from self.warnings
-        yield self.ranges
+        notes = [*self.warnings, self.ranges]
         if self.n_marked:
-            yield (
+            notes.append(
                 "Token F1 is the agreement with people, on the "
                 f"{self.n_marked:,} of {self.n_documents:,} documents that have a human rationale."
             )
         if self.n_tests:
-            yield f"p: {self.test}. p (Holm): the same, with Holm's correction for {self._counted_tests} in this table."
+            family = f"Holm's correction for {self._counted_tests} in this table"
+            notes.append(f"p: {self.test}. p (Holm): the same, with {family}.")
         if self.of_runs:
-            yield (
+            notes.append(
                 "There are no paired tests: they compare two models, not two groups of runs. "
                 "Welch's t-test treats the documents as fixed."
             )
-        for pair in self.pairs:
-            if pair.p is None:
-                yield f"{pair.first} − {pair.second}, {pair.measure}: no test, since {pair.says}"
+        untested = [pair for pair in self.pairs if pair.p is None]
+        notes += [f"{pair.first} − {pair.second}, {pair.measure}: no test, since {pair.says}" for pair in untested]
+        return tuple(notes)
 
     @property
     def _counted_tests(self) -> str:

@@ -11,8 +11,8 @@ from fresh._io import write_text
 from fresh.document import Document, Explanation, Mask
 from fresh.metrics.faithfulness import Readings
 
+# The id of an annotation that asks one of many questions about a text: name of the text, question, answer.
 NUMBERED_ID = re.compile(r"(?P<docid>.+):\d+:\d+", re.DOTALL)
-"""The id of an annotation that asks one of many questions about a text: name of the text, question, answer."""
 
 
 def write_results(
@@ -64,12 +64,8 @@ def _rationales(explanation: Explanation) -> Iterator[dict[str, Any]]:
 
 
 def _docids(document: Document) -> list[str]:
-    """Name the texts that a document was joined from.
-
-    Documents read from ERASER's own files know them. Any other text is named by the id of the document, without the
-    numbers of question and answer that it may end in.
-    """
-    if document.parts:
+    """Name the texts that a document was joined from."""
+    if document.parts:  # read from ERASER's own files
         return [docid for docid, _ in document.parts]
     numbered = NUMBERED_ID.fullmatch(document.id)
     return [numbered["docid"] if numbered else document.id]
@@ -95,8 +91,8 @@ def _check(explanations: Sequence[Explanation], readings: Readings | None, by_ra
         raise ValueError(f"ERASER needs scores for all documents or for none, but {without!r} has none and others do.")
     if by_ratio and readings is None:
         raise ValueError("by_ratio needs readings: ERASER reads several lengths only beside one length.")
-    for given in (*by_ratio.values(), *([] if readings is None else [readings])):
-        if len(given.full) != len(explanations):
+    for read in (readings, *by_ratio.values()):
+        if read is not None and len(read.full) != len(explanations):
             raise ValueError(
-                f"readings must have one item for each of the {len(explanations)} explanations, got {len(given.full)}."
+                f"readings must have one item for each of the {len(explanations)} explanations, got {len(read.full)}."
             )

@@ -13,8 +13,9 @@ from fresh.evaluation.baselines import (
     Baselines,
     dropped_masks,
     is_baseline,
+    is_contiguous,
     majority_label,
-    random_masks_like,
+    random_masks,
     read_masks,
 )
 from fresh.evaluation.eraser import write_results
@@ -41,8 +42,8 @@ from fresh.selection.extractors import FullText, SaliencyExtractor, select_masks
 from fresh.selection.tagger import Tagger
 
 TAGGER_NAMES = {"lei": "Lei et al.", "bastings": "Bastings et al."}
+# Who reads random words and the complement: the predictor of the rationales, or one that was trained on such words.
 SAME, RETRAINED = "same predictor", "retrained"
-"""Who reads random words and the complement: the predictor of the rationales, or one that was trained on such words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def evaluate(
     progress: Progress = SILENT,
     baselines: Baselines | None = None,
 ) -> Evaluation:
-    """Measure a model on labelled documents.
+    """Measure a model on labeled documents.
 
     :param baselines: Predictors to compare with. Where one for random words or for the complement is missing, the
         predictor of the model reads them; where one for full text is missing, the support model does, if there is one.
@@ -100,7 +101,7 @@ def evaluate(
     complements: dict[str, list[Prediction]] = {}
     if not is_baseline(model):
         for name, chosen, trained in (
-            ("random words", random_masks_like(model, documents, masks), baselines.random),
+            ("random words", random_masks(documents, masks, is_contiguous(model.extractor), read), baselines.random),
             ("complement", dropped_masks(read, masks), baselines.complement),
         ):
             rationales = [document.cut(mask) for document, mask in zip(documents, chosen, strict=True)]

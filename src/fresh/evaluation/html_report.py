@@ -10,7 +10,7 @@ from fresh.evaluation.evaluation import Evaluation
 from fresh.evaluation.measures import AGREEMENT_MEASURES
 from fresh.metrics.bootstrap import Estimate
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.html import AgreementRow, DocumentView, ScoreRow, View, render
+from fresh.reporting.html import AgreementRow, ScoreRow, View, render
 from fresh.reporting.html.view import AGREEMENT_COLUMNS
 from fresh.reporting.report import Figures, Row
 
@@ -35,7 +35,7 @@ def report_view(model: Rationalizer, evaluation: Evaluation, title: str, data: s
     return View(
         title=title,
         headline=tuple(map(_score_row, report.rows)),
-        documents=tuple(DocumentView.of(evaluation.examples[place], evaluation.explained[place]) for place in shown),
+        documents=tuple((evaluation.examples[place], evaluation.explained[place]) for place in shown),
         data=data,
         n_documents=report.n_documents,
         when=f"{datetime.datetime.now(tz=datetime.UTC):%d %B %Y}".lstrip("0"),
@@ -56,7 +56,7 @@ def _select_documents(evaluation: Evaluation, most: int) -> list[int]:
     pairs = list(zip(evaluation.examples, evaluation.explained, strict=True))
     wrong = [number for number, (example, item) in enumerate(pairs) if example.label != item.prediction.label]
     right = sorted(set(range(len(pairs))) - set(wrong))
-    # Most questions are about wrong predictions.
+    # Most questions are about wrong predictions, so they are shown first when there is no room for all.
     first = [wrong[place] for place in _evenly_spaced(len(wrong), most)]
     return sorted([*first, *(right[place] for place in _evenly_spaced(len(right), most - len(first)))])
 

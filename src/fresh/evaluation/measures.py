@@ -39,8 +39,8 @@ from fresh.reporting.report import Figures
 from fresh.selection.discretizers import Contiguous, TopK
 from fresh.selection.extractors import select_masks
 
+# Measures of agreement with people, in the order in which they are shown.
 AGREEMENT_MEASURES = ("token precision", "token recall", "token F1", "IoU-F1 at .5", "AUPRC of scores")
-"""Measures of agreement with people, in the order in which they are shown."""
 Answers = Sequence[Prediction]
 
 
@@ -103,7 +103,7 @@ def _bins_with_intervals(gold: Sequence[str], answers: Answers, texts: Ints | No
     """Sort predictions into bins by their probability, each with an interval of its accuracy."""
     places, _, right = assign_bins(gold, answers)
     bins = calibration(gold, answers).bins
-    filled = np.flatnonzero([one.count for one in bins])
+    filled = np.flatnonzero([one.count for one in bins])  # an empty bin has no accuracy to resample
 
     def accuracies(rows: Ints) -> Floats:
         counts = np.bincount(places[rows], minlength=len(bins))[filled]
@@ -152,6 +152,7 @@ def read_at_lengths(
     saliencies = [item.saliency for item in explained if item.saliency is not None]
     if not saliencies:
         return {}
+    # The discretizer of the model may decide on lengths itself, so its own kind of selection is redone at each ratio.
     discretizer = Contiguous if is_contiguous(model.extractor) else TopK
     answers, documents = [item.prediction for item in explained], [item.document for item in explained]
     by_ratio: dict[float, Readings] = {}
@@ -175,6 +176,7 @@ def _faithfulness_measures(
     texts: Ints | None,
 ) -> tuple[Measure, ...]:
     losses: dict[str, Floats] = {}
+    # Sufficiency at the model's own length is left out: the prediction is read from the rationale, so it is 0.
     if full is not None:
         losses["from full text to rationale (two networks)"] = drops(full, answers)
     for reader, others in complements.items():

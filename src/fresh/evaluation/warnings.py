@@ -14,8 +14,8 @@ from fresh.rationalizer import Rationalizer
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
 
+# With fewer documents, intervals are too wide to say much, and not wide enough.
 MIN_DOCUMENTS = 30
-"""With fewer documents, intervals are too wide to say much, and not wide enough."""
 
 
 def data_warnings(model: Rationalizer, examples: Sequence[Example]) -> tuple[str, ...]:

@@ -2,11 +2,11 @@ from .figures import figure_data as figure_data
 from .figures import read_figure_config as read_figure_config
 from .grid_file import read_grid as read_grid
 from .local import LocalExecutor as LocalExecutor
-from .manifest import make_manifest as make_manifest
 from .plot import plot_figure as plot_figure
 from .ray_executor import RayExecutor as RayExecutor
 from .ray_explain import ExplainRequest as ExplainRequest
 from .ray_explain import explain_on_cluster as explain_on_cluster
+from .results import make_manifest as make_manifest
 from .results import read_results as read_results
 from .results import select as select
 from .run import run_grids as run_grids

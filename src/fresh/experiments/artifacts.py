@@ -1,4 +1,4 @@
-"""What runs share: support models, gates, and the scores of all documents, each made once and kept in a folder."""
+"""Work that runs share: support models, gates, and the scores of all documents, each made once."""
 
 import contextlib
 import itertools
@@ -32,7 +32,7 @@ DocumentKey = tuple[str, Words, Words]
 
 @dataclass(frozen=True, slots=True)
 class StoredScores:
-    """A scorer that looks scores up."""
+    """A scorer that looks up stored scores."""
 
     saliencies: Mapping[DocumentKey, Saliency]
     notes: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
 
     :param context: Has the name of the method.
     """
-    # One training serves all cuts: how a gate is cut matters only for which epoch is best on dev.
+    # One training serves all cuts, which affect only which epoch is best on dev.
     first, *others = RATIO_DISCRETIZERS
     assert isinstance(config, LeiConfig | BastingsConfig)
     objective = lei.make_objective(config) if isinstance(config, LeiConfig) else bastings.make_objective(config)
@@ -76,7 +76,7 @@ def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
 
 
 def gate_context(discretizer: str, context: RunContext) -> RunContext:
-    """Return the context of a gate's best state for one way to cut it."""
+    """Return the context with a gate's best state for one way to cut it."""
     return context if discretizer == RATIO_DISCRETIZERS[0] else context.in_subfolder(discretizer)
 
 
@@ -86,9 +86,9 @@ def has_scores(folder: Path) -> bool:
 
 
 def save_scores(folder: Path, splits: Splits, config: FreshConfig, support: SupportModel, context: RunContext) -> None:
-    """Score all documents, in the precision of training, and write the scores to a file.
+    """Score all documents in the precision of training, and write the scores to a file.
 
-    :param context: That of the support model's training.
+    :param context: The context in which the support model was trained.
     """
     scorer = build_scorer(config, support, None)
     arrays: dict[str, np.ndarray] = {"notes": np.array(context.notes, dtype=str)}
@@ -97,6 +97,7 @@ def save_scores(folder: Path, splits: Splits, config: FreshConfig, support: Supp
             saliencies = score_all(scorer, getattr(splits, part), context.progress, f"scores of {part}")
         arrays[f"{part} scores"] = np.concatenate([saliency.scores for saliency in saliencies])
         arrays[f"{part} targets"] = np.array([saliency.target for saliency in saliencies])
+        # -1 for documents that were read as a whole: an array of integers has no None.
         arrays[f"{part} read"] = np.array([-1 if item.n_read is None else item.n_read for item in saliencies])
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / SCORES_FILE) as place, place.open("wb") as file:
@@ -104,11 +105,12 @@ def save_scores(folder: Path, splits: Splits, config: FreshConfig, support: Supp
 
 
 def load_scores(folder: Path, splits: Splits) -> StoredScores | None:
-    """Read the scores of all documents; None if they are missing, damaged, or of other documents."""
+    """Read the scores of all documents; None if they are missing, damaged, or for other documents."""
     try:
         with np.load(folder / SCORES_FILE, allow_pickle=False) as arrays:
             saliencies = dict(itertools.chain.from_iterable(_read_part(arrays, part, splits) for part in PARTS))
             return StoredScores(saliencies, tuple(arrays["notes"].tolist()))
+    # Which of these numpy raises depends on where a file is cut off, or on which of its bytes has changed.
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
@@ -125,6 +127,6 @@ def _read_part(arrays: Mapping[str, np.ndarray], part: str, splits: Splits) -> I
 
 
 def remove_shared(store: RunStore, key: str) -> None:
-    """Delete work that runs share, unless another process is using it."""
+    """Delete shared work, unless another process is using it."""
     with contextlib.suppress(BusyError), store.claim(key):
         remove_folder(store.shared_folder(key))

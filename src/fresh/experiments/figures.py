@@ -1,14 +1,11 @@
-"""The data of a figure: its settings, and its panels, lines, points and searches as numbers."""
+"""The data of a figure: its settings, and its panels, lines and points as numbers."""
 
-import math
-import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fresh.config import from_mapping, suggest
 from fresh.errors import ConfigError
@@ -17,6 +14,7 @@ from fresh.experiments.results import (
     MISSING,
     SECONDS,
     TIMED,
+    TRIAL,
     RunResult,
     check_metrics,
     check_names,
@@ -41,14 +39,13 @@ DEFAULTS: dict[Kind, dict[str, str]] = {
     "scatter": {"x": "kept", "y": MAIN_METRIC, "by": "row"},
     "evp": {"x": TRIALS, "y": DEV_METRIC, "by": "row"},
 }
-TRIAL = re.compile(r", trial \d+$")
 KNOWN_BEFORE = ("row", "corpus", "seed", "method", "reads")
-"""What is known of a run before its settings are resolved."""
+"""What is known about a run before its settings are resolved."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What goes where in a figure."""
+    """The axes, lines and panels of a figure."""
 
     kind: Kind = "lines"
     """lines: a metric over a setting; scatter: two metrics, one mark a run; evp: expected validation performance, the
@@ -58,14 +55,14 @@ class _Layout:
     y: str = ""
     """The vertical axis: a metric."""
     by: str = ""
-    """The settings that tell lines, or marks, apart, separated by commas."""
+    """The settings that make lines or marks, separated by commas."""
     panels: str = "corpus"
-    """The setting that tells panels apart."""
+    """The setting that makes panels."""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureConfig(_Layout):
-    """What is drawn, of which runs; an empty field of the layout takes the default of the kind."""
+    """What is drawn, and from which runs; an empty field of the layout takes the default of the kind."""
 
     where: Mapping[str, str] = field(default_factory=dict)
     """Draw only runs with these settings; several values are separated by commas."""
@@ -82,20 +79,21 @@ class FigureConfig(_Layout):
             raise ConfigError(f"x must be {TRIALS} or {SECONDS} for the kind evp, got {self.x!r}.")
 
     def display_name(self, name: str) -> str:
-        """Return what is shown for a name."""
+        """Return the display name of an axis, a panel or a line."""
         return self.names.get(name, name)
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics on its axes."""
+        """The metrics on the axes."""
         return [self.y, *([self.x] if self.kind == "scatter" else [])]
 
 
 def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -> FigureConfig:
     """Combine the [figure] of a grid file with options, which override it.
 
-    If the options name another kind, only the display names of the grid are used.
+    If the options set another kind, only the display names of the grid file are used.
     """
+    # Axes and lines of one kind mean nothing for another, but names do.
     same_kind = "kind" not in options or options["kind"] == of_grid.get("kind", "lines")
     names: dict[str, Any] = {}
     for source in (of_grid, options):
@@ -114,7 +112,7 @@ def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -
     rows = (against,) if isinstance(against, str) else tuple(map(str, against))
     for name, text in names.items():
         if not isinstance(text, str):
-            raise ConfigError(f"names must have a text for {name!r}, got {text!r}. Write a name with dots in quotes.")
+            raise ConfigError(f"names must be text, got {text!r} for {name!r}. Quote a name that contains dots.")
     chosen = {name: ",".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for name, v in where.items()}
     return FigureConfig(**asdict(layout), where=chosen, against=rows, names=names)
 
@@ -137,28 +135,28 @@ class Point(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A flat line: the mean of a row."""
+    """A flat line at the mean of a row."""
 
     name: str
     y: float
     whole: bool = True
     """Whether all its runs are done."""
     x: float | None = None
-    """Where it starts, beside a search over time: the duration of one of its runs."""
+    """Where it starts if the horizontal axis is time: the duration of one of its runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """Points that belong together."""
 
-    # The manifest of docs/results holds digests of these four classes: the names of their fields must stay.
+    # The manifest in docs/results holds digests of these four classes, so the names of their fields must stay.
     name: str
     points: tuple[Point, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One of the parts of a figure."""
+    """One panel of a figure."""
 
     name: str
     lines: tuple[Line, ...]
@@ -167,7 +165,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class FigureData:
-    """All that a figure shows."""
+    """Everything that a figure shows."""
 
     config: FigureConfig
     panels: tuple[Panel, ...]
@@ -195,7 +193,7 @@ class FigureData:
 
     @property
     def starts(self) -> list[float]:
-        """Where flat lines start that do not go from side to side."""
+        """Where flat lines start that do not span the panel."""
         return [level.x for panel in self.panels for level in panel.levels if level.x is not None]
 
     @property
@@ -207,7 +205,7 @@ class FigureData:
 def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureData:
     """Compute what a figure shows.
 
-    :param results: All runs of the experiment; those that are not drawn may still be flat lines.
+    :param results: All runs of the experiment; flat lines may show runs that `where` leaves out.
     """
     _check_config(results, config)
     chosen = unique_runs(select(results, config.where))
@@ -229,7 +227,6 @@ def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureDat
 
 
 def _check_config(results: Sequence[RunResult], config: FigureConfig) -> None:
-    """Refuse names that no run has."""
     x = [config.x] if config.kind == "lines" else []
     check_names(results, [config.panels, *config.by.split(","), *x, *config.where])
     check_metrics(results, config.metrics)
@@ -240,7 +237,6 @@ def _check_config(results: Sequence[RunResult], config: FigureConfig) -> None:
 
 
 def _trials_of(runs: Sequence[RunResult]) -> list[RunResult]:
-    """Select the trials of searches."""
     trials = [run for run in runs if TRIAL.search(run.row)]
     if not trials:
         raise ConfigError(
@@ -251,7 +247,7 @@ def _trials_of(runs: Sequence[RunResult]) -> list[RunResult]:
 
 
 def line_name(config: FigureConfig) -> Callable[[RunResult], str]:
-    """Return a function that names the line of a run; all trials of a row are one line."""
+    """Return a function that names the line of a run; all trials of a search are one line."""
     names = config.by.split(",")
 
     def name_of(run: RunResult) -> str:
@@ -280,12 +276,12 @@ def _read_number(run: RunResult, name: str) -> float:
     except ValueError:
         raise ConfigError(
             f"{name} is {run.get(name)!r} in {run.row}, which is not a number. Choose another setting with `x`, "
-            "or leave out such runs with `where`."
+            "or leave out those runs with `where`."
         ) from None
 
 
 def _points_of_runs(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
-    """Take two metrics of each run; a point is whole if all seeds of its row are done."""
+    # A point is one run, but it is hollow until all seeds of its row are done: their spread is not known before.
     whole = {row: all(run.report for run in same) for row, same in group_by(runs, lambda run: run.row).items()}
     for run in runs:
         if config.x in run.metrics and config.y in run.metrics:
@@ -294,11 +290,12 @@ def _points_of_runs(runs: Sequence[RunResult], config: FigureConfig) -> Iterator
 
 
 def _points_of_searches(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
-    """Compute the expected best score after each number of trials, as the mean over seeds, each a search of its own."""
+    """Compute the expected best score after each number of trials; each seed is a search, and the mean is shown."""
     searches = [metric_values(same, config.y) for same in group_by(runs, lambda run: run.seed).values()]
     curves = [expected_curve(scores) for scores in searches if scores]
     seconds = metric_values(runs, SECONDS)
     step = statistics.fmean(seconds) if config.x == SECONDS and seconds else 1.0
+    # Unlike the durations of single trials, their mean does not depend on the order of trials, which is arbitrary.
     for n_before, values in enumerate(zip(*curves, strict=False)):  # up to the end of the shortest search
         yield _mean_point((n_before + 1) * step, values, runs)
 
@@ -320,7 +317,8 @@ def _remarks(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[str]:
         points = group_by(runs, lambda run: (*run.label([config.panels, config.x]), name_of(run)))
         mixed = dict.fromkeys(name for same in points.values() for name in differing_settings(same))
         if mixed:
-            yield f"Runs of one point differ also in: {', '.join(mixed)}. Choose some with `where`, or `by`."
+            names = ", ".join(mixed)
+            yield f"Runs of one point also differ in: {names}. Separate them with `by`, or choose some with `where`."
     yield run_counts(runs)
     yield from damaged_reports(runs)
 
@@ -332,29 +330,10 @@ def expected_curve(scores: Sequence[float]) -> list[float]:
 
     :param scores: The dev scores of all trials.
     """
-    return [_expected_best(scores, n_trials) for n_trials in range(1, len(scores) + 1)]
-
-
-def _expected_best(scores: Sequence[float], n_trials: int) -> float:
-    values, probabilities = _best_probabilities(scores, n_trials)
-    return float(values @ probabilities)
-
-
-def _best_probabilities(scores: Sequence[float], n_trials: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Compute how probable each score is to be the best of n draws.
-
-    :return: The distinct scores in order, and the probability of each. Shapes: (scores,), (scores,).
-    """
-    if not len(scores):
-        raise ValueError("There are no scores to draw from. Give those of at least one trial.")
-    if n_trials < 1:
-        raise ValueError(f"A search has at least one trial, got {n_trials}.")
-    if not all(map(math.isfinite, scores)):
-        raise ValueError("Scores must be finite numbers. Leave out failed trials.")
     values, counts = np.unique(np.asarray(scores, dtype=np.float64), return_counts=True)
     # The best of n draws is at most a score when all n are: the share of such scores to the power of n.
-    at_most = (np.cumsum(counts) / len(scores)) ** n_trials
-    return values, np.diff(at_most, prepend=0.0)
+    shares = np.cumsum(counts) / len(scores)
+    return [float(values @ np.diff(shares**n_draws, prepend=0.0)) for n_draws in range(1, len(scores) + 1)]
 
 
 def check_figure(of_grid: Mapping[str, Any], specs: "Sequence[RunSpec]") -> Iterator[str]:
@@ -363,47 +342,19 @@ def check_figure(of_grid: Mapping[str, Any], specs: "Sequence[RunSpec]") -> Iter
         config = read_figure_config(of_grid, {})
         results = [_expected_result(spec) for spec in specs]
         _check_config(results, config)
-        _check_drawable(results, config)
+        # Before a run, only these conditions are certain: a setting may still be converted, or take its default.
+        if set(config.where) <= set(KNOWN_BEFORE):
+            figure_data(results, config)
     except ConfigError as error:
         yield from (f"[figure]: {problem}" for problem in str(error).splitlines())
 
 
 def _expected_result(spec: "RunSpec") -> RunResult:
-    """Make the result of a run, as far as it is known before the run."""
+    from fresh.experiments.worker import METRICS
     from fresh.methods.config import METHODS
     from fresh.methods.registry import owns
 
-    usual = {"ratio": None} if spec.method in METHODS and owns(METHODS[spec.method], "ratio") else {}
+    usual = {"ratio": 0.0} if spec.method in METHODS and owns(METHODS[spec.method], "ratio") else {}
     settings = {"method": spec.method, "reads": spec.reads, **usual, **spec.settings}
-    return RunResult(str(spec), spec.row, spec.corpus, spec.seed, settings)
-
-
-def _check_drawable(results: Sequence[RunResult], config: FigureConfig) -> None:
-    """Refuse metrics that are never measured, names of what the figure does not have, and an empty figure."""
-    from fresh.experiments.worker import METRICS
-
-    metrics = (*METRICS, *TIMED)
-    problems = [suggest(name, "a metric of a run", metrics) for name in config.metrics if name not in metrics]
-    if problems:
-        raise ConfigError("\n".join(problems))
-    settings = (name for run in results for name in run.settings)
-    panels = (format_value(run.get(config.panels)) for run in results)
-    rows = (TRIAL.sub("", run.row) for run in results)
-    names = (*KNOWN_BEFORE, *settings, *panels, *rows, *map(line_name(config), results), *metrics, TRIALS)
-    known = list(dict.fromkeys(names))
-    problems = [
-        suggest(name, "the name of an axis, a panel or a line", known) for name in config.names if name not in known
-    ]
-    if problems:
-        raise ConfigError("\n".join(problems))
-    chosen = select(results, {name: values for name, values in config.where.items() if name in KNOWN_BEFORE})
-    if config.kind == "evp":
-        _trials_of(chosen)
-    if config.kind == "lines":
-        chosen = [run for run in chosen if config.x in (*KNOWN_BEFORE, *run.settings)]
-    if not chosen:
-        needed = f" with {config.x}" if config.kind == "lines" else ""
-        raise ConfigError(f"where leaves no run{needed}. Remove some of its conditions.")
-    for run in chosen if config.kind == "lines" and set(config.where) <= set(KNOWN_BEFORE) else ():
-        if run.get(config.x) is not None:
-            _read_number(run, config.x)
+    metrics = dict.fromkeys((*METRICS, *TIMED), 0.0)
+    return RunResult(str(spec), spec.row, spec.corpus, spec.seed, settings, metrics)

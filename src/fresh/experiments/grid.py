@@ -1,10 +1,8 @@
 """A grid: the runs that make up an experiment, their keys, and their labels."""
 
 import hashlib
-import itertools
 import json
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -12,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from fresh.config import flatten
 from fresh.data.corpora import find_corpus
 from fresh.errors import ConfigError, DataError
+from fresh.experiments.results import TRIAL
 from fresh.methods.config import FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.rationales import trains_support
 from fresh.nn.encoder import identify_encoder
@@ -19,14 +18,13 @@ from fresh.pipeline import RunSettings, resolve_settings
 from fresh.training.config import FREE, LATER
 
 Reads = Literal["rationale", "complement"]
-"""Input of the predictor of a run: the selected words, or all the others."""
+"""What the predictor of a run reads: the selected words, or all others."""
 N_SINGLE = 5
-"""Invalid runs that are listed one by one; more are grouped by rows, corpora and seeds."""
-TRIAL = re.compile(r"(.*), trial (\d+)")
+"""Invalid runs that are listed one by one; more are grouped by rows."""
 WHERE_SETTINGS_BELONG = (
     "Settings belong in a row, in [corpora.NAME], in [grid] or in [settings] of the grid file, or in `overrides`."
 )
-"""A hint for errors of library functions, which know nothing of grid files."""
+"""A hint for errors of library functions, which do not know of grid files."""
 
 
 class RunLabel(NamedTuple):
@@ -48,16 +46,16 @@ class RunSpec:
     """Name of its row in the table."""
     corpus: str
     settings: Mapping[str, Any]
-    """Settings that the grid gives, by name, with method and seed."""
+    """The settings in the grid, by name, including the method and the seed."""
     reads: Reads = "rationale"
     documents: int | None = None
     """Maximum number of documents of each split."""
     data: tuple[str, ...] = ()
-    """Files of a custom corpus; empty for a corpus of the paper."""
+    """The files of a custom corpus; empty for a corpus of the paper."""
 
     @property
     def method(self) -> str:
-        """Name of the method."""
+        """The name of the method."""
         return str(self.settings.get("method", "fresh"))
 
     @property
@@ -66,7 +64,7 @@ class RunSpec:
         return int(self.settings.get("seed", 0))
 
     def source(self, data_dir: Path | None) -> tuple[Any, Path | None]:
-        """Return what is read, and from which folder."""
+        """Return the data and the folder to read it from, as `fresh.train` takes them."""
         if self.data:
             return self.data[0] if len(self.data) == 1 else list(self.data), None
         if data_dir is None:
@@ -87,9 +85,10 @@ class RunSpec:
         return short_hash({**about, "method": self.method, "settings": key_settings(run)})
 
     def table_settings(self, run: RunSettings) -> dict[str, Any]:
-        """Return the settings that the grid gives, converted to their types, and those that every table needs."""
+        """Return the settings in the grid, converted to their types, and those that every table needs."""
         converted = {name.rpartition(".")[2]: value for name, value in flatten(asdict(run.method))}
         own = {name: converted.get(name, value) for name, value in self.settings.items()}
+        # Every run has these three, so that they can be rows, columns and axes of any experiment.
         return {"method": self.method, "ratio": converted.get("ratio"), "reads": self.reads, **own}
 
     @property
@@ -103,7 +102,7 @@ class RunSpec:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """An experiment: its name, a description, and its runs."""
+    """An experiment."""
 
     name: str
     about: str
@@ -113,7 +112,7 @@ class Grid:
 
 
 class CheckedGrid(NamedTuple):
-    """A grid, its valid runs with all their settings, and what is wrong with which others."""
+    """A grid, its valid runs with all of their settings, and the errors of the invalid ones."""
 
     grid: Grid
     runs: list[tuple[RunSpec, RunSettings]]
@@ -121,7 +120,7 @@ class CheckedGrid(NamedTuple):
 
 
 def check_grid(grid: Grid, data_dir: Path | None) -> CheckedGrid:
-    """Resolve the settings of all runs, and collect what is wrong with any of them."""
+    """Resolve the settings of all runs, and collect all errors."""
     checked = CheckedGrid(grid, [], {})
     for spec in grid.specs:
         try:
@@ -148,69 +147,42 @@ def speed_settings(run: RunSettings) -> dict[str, Any]:
 
 def key_settings(run: RunSettings) -> dict[str, Any]:
     """List the settings that make up a run's key."""
-    # A setting that was added later is left out at the value that stands for how things were before it, so that keys
-    # of older reports stay valid; an encoder stands there by its content, so that a copy elsewhere is the same run.
+    # Settings added in later versions are left out at the value that reproduces earlier behavior, so that the keys of
+    # published runs stay valid. An encoder is identified by its content, so that a copy elsewhere is the same run.
     settings = {name: value for name, value in result_settings(run).items() if (name, value) not in LATER.items()}
     return {**settings, "network.encoder": identify_encoder(run.method.network.encoder)}
 
 
 def short_hash(value: Any) -> str:
-    """Compute a short digest of plain values."""
+    """Compute a short digest of a JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def shares_scores(run: RunSettings) -> bool:
-    """Return whether a run uses scores that other runs may use too."""
+    """Return whether a run uses scores that it can share with other runs."""
     config = run.method
     return isinstance(config, FreshConfig) and config.folds == 1 and trains_support(config, None)
 
 
 def shares_support(run: RunSettings) -> bool:
-    """Return whether a run uses, or is, a support model: a network of whole documents that other runs may use too."""
+    """Return whether a run uses, or is, a support model that it can share with other runs."""
     return isinstance(run.method, FullTextConfig) or shares_scores(run)
 
 
 def shares_gate(run: RunSettings) -> bool:
-    """Return whether a run uses a gate that other runs may use too: its training must not depend on the cut."""
+    """Return whether a run uses a gate that it can share with other runs."""
     config = run.method
+    # Early stopping ends training at the best epoch, which depends on how the gate is cut. Then it cannot be shared.
     return isinstance(config, GateConfig) and config.train.patience >= config.train.epochs - 1
 
 
 def describe_settings(settings: Mapping[str, Any]) -> list[str]:
-    """Describe settings in a few words each; a value that speaks for itself needs no name."""
+    """Describe settings in a few words each; a value that is a word needs no name."""
 
-    def speaks_for_itself(value: Any) -> bool:
+    def is_word(value: Any) -> bool:
         return isinstance(value, str) and value[:1].isalpha() and value not in ("true", "false")
 
-    return [value if speaks_for_itself(value) else f"{name} {value}" for name, value in settings.items()]
-
-
-def distinguish(many: Sequence[Mapping[str, Any]], own_names: Sequence[Collection[str]]) -> list[str]:
-    """Describe what tells each of several collections of settings from the others, with as few settings as possible.
-
-    Where one of these few is only a default, all differing settings that were given are listed instead.
-
-    :param many: Settings by path.
-    :param own_names: Names of the settings that were given, for each collection.
-    """
-    paths = dict.fromkeys(itertools.chain.from_iterable(many))
-    differing = [path for path in paths if _n_distinct(many, [path]) > 1]
-    few = list(differing)
-    for path in reversed(differing):
-        fewer = [other for other in few if other != path]
-        if _n_distinct(many, fewer) == _n_distinct(many, differing):
-            few = fewer
-    labels: list[str] = []
-    for settings, own in zip(many, own_names, strict=True):
-        given = [path for path in differing if path.rpartition(".")[2] in own]
-        chosen = few if set(few) <= set(given) else given
-        shown = {path.rpartition(".")[2]: settings[path] for path in chosen if settings.get(path) not in (None, "")}
-        labels.append(", ".join(describe_settings(shown)))
-    return labels
-
-
-def _n_distinct(many: Sequence[Mapping[str, Any]], paths: Sequence[str]) -> int:
-    return len({tuple(repr(settings.get(path)) for path in paths) for settings in many})
+    return [value if is_word(value) else f"{name} {value}" for name, value in settings.items()]
 
 
 def invalid_runs(errors: Mapping[str, Sequence[RunLabel]], owner: str = "the grid") -> str:
@@ -218,52 +190,23 @@ def invalid_runs(errors: Mapping[str, Sequence[RunLabel]], owner: str = "the gri
 
     :param errors: What is wrong, and with which runs.
     """
-    lines = [line for reason, labels in errors.items() for line in (reason, *_list_runs(labels))]
     n_runs = len({label for labels in errors.values() for label in labels})
-    return "\n".join([f"{_count_runs(n_runs)} of {owner} cannot be done, so none was started:", *lines])
+    lines = [f"{_count_runs(n_runs)} of {owner} cannot be done, so none was started:"]
+    for reason, labels in errors.items():
+        lines += [reason, *(f"  {line}" for line in _list_runs(list(dict.fromkeys(labels))))]
+    return "\n".join(lines)
 
 
 def _list_runs(labels: Sequence[RunLabel]) -> Iterator[str]:
-    """List runs one by one or, if there are many, by rows below what these are tried on."""
-    unique = list(dict.fromkeys(labels))
-    if len(unique) <= N_SINGLE:
-        yield from (f"  {label}" for label in unique)
+    """List a few runs one by one, and many by rows; the trials of a search are one row."""
+    if len(labels) <= N_SINGLE:
+        yield from map(str, labels)
         return
-    seeds: dict[str, dict[str, list[int]]] = {}
-    for label in unique:
-        seeds.setdefault(label.row, {}).setdefault(label.corpus, []).append(label.seed)
-    rows_by_scope: dict[str, list[str]] = {}
-    for row, by_corpus in seeds.items():
-        rows_by_scope.setdefault(_describe_scope(by_corpus), []).append(row)
-    for scope, rows in rows_by_scope.items():
-        yield f"  {_count_runs(sum(len(own) for row in rows for own in seeds[row].values()))}, on {scope}:"
-        trials: dict[str, list[int]] = {}
-        for row in rows:
-            match = TRIAL.fullmatch(row)
-            numbers = trials.setdefault(match[1] if match else row, [])
-            numbers += [int(match[2])] if match else []
-        for row, numbers in trials.items():
-            yield f"    {row}, {_ranges('trial', numbers)}" if numbers else f"    {row}"
-
-
-def _describe_scope(seeds: Mapping[str, Sequence[int]]) -> str:
-    """Describe on which corpora a row is tried with which seeds; corpora with the same seeds are named together."""
-    corpora: dict[tuple[int, ...], list[str]] = {}
-    for corpus, own in seeds.items():
-        corpora.setdefault(tuple(sorted(own)), []).append(corpus)
-    return ", ".join(f"{', '.join(names)} ({_ranges('seed', own)})" for own, names in corpora.items())
-
-
-def _ranges(what: str, numbers: Sequence[int]) -> str:
-    """Format numbers; three or more consecutive ones by the first and the last."""
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    shown = [f"{part[0]} to {part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts]
-    return f"{what}{'s' * (len(numbers) > 1)} {', '.join(shown)}"
+    rows: dict[str, list[RunLabel]] = {}
+    for label in labels:
+        rows.setdefault(TRIAL.sub("", label.row), []).append(label)
+    for row, own in rows.items():
+        yield f"{row}: {_count_runs(len(own))} on {', '.join(dict.fromkeys(label.corpus for label in own))}"
 
 
 def _count_runs(n_runs: int) -> str:

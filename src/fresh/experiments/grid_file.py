@@ -1,4 +1,4 @@
-"""Reads a grid file: expands its rows to the runs of an experiment."""
+"""Reads a grid file: checks its parts, and expands its rows to the runs of an experiment."""
 
 import functools
 import itertools
@@ -11,53 +11,45 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fresh.config import convert_to, read_toml
+from fresh.config import convert_to, flatten, list_settings, read_toml, suggest, suggest_setting
 from fresh.data.corpora import CORPORA
 from fresh.errors import ConfigError
 from fresh.experiments.figures import check_figure
 from fresh.experiments.grid import Grid, Reads, RunSpec, describe_settings
-from fresh.experiments.grid_validation import (
-    ROW_KEYS,
-    Row,
-    as_list,
-    check_corpora,
-    check_has_rows,
-    check_labels,
-    check_method_override,
-    check_names,
-    check_overrides_used,
-    check_parts,
-    corpora_of,
-    drop_foreign,
-    short_names,
-)
 from fresh.experiments.search import Span, read_span
-from fresh.methods.config import METHODS, RunConfig
-from fresh.methods.registry import owns
+from fresh.methods.config import METHODS, RunConfig, settings_of_methods
+from fresh.methods.registry import NEEDS, owns, split_settings
 from fresh.training.config import FREE
 
+PARTS = ("name", "about", "documents", "settings", "grid", "corpora", "rows", "figure")
+ROW_KEYS = ("name", "corpus", "reads", "draw", "trials")
+"""Keys of a row that are not settings."""
 FILE_SETTINGS = ("dev", "test")
 """Settings of a corpus that name a file."""
+SWITCHES = ("scorer", "discretizer", *(other for _, other, _ in NEEDS))
+"""Settings that decide, with the method, which other settings a run has."""
 N_TRIALS = 20
+_CONFIGS: tuple[type, ...] = (RunConfig, *METHODS.values())
 
 
 def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents: int | None = None) -> Grid:
     """Read a grid file.
 
-    :param overrides: Settings that override those of the file; a list stands for one run each.
+    :param overrides: Settings that override those of the file; a list makes one run for each value.
     :param documents: Maximum number of documents of each split; overrides that of the file.
     """
-    content, own = read_toml(path, "grid"), short_names(overrides or {})
+    content, own = read_toml(path, "grid"), _short_names(overrides or {})
     content |= {} if documents is None else {"documents": documents}
-    problems = list(check_parts(content)) or list(check_has_rows(content))
+    problems = list(_check_parts(content))
     if not problems:
-        problems = [*check_corpora(content, own), *check_names(content, own), *check_method_override(content, own)]
+        problems = [*_check_corpora(content, own), *_check_names(content, own), *_check_method(content, own)]
     specs: list[RunSpec] = []
     if not problems:
         specs, problems = _expand(content, own, path.parent)
-        problems = problems or list(check_overrides_used(own, specs))
+        problems = problems or list(_check_overrides_used(own, specs))
     if not problems and "figure" in content:
-        # The figure is one of all runs of the file; overrides may have repaired the rest, so its errors do not matter.
+        # The figure shows all runs of the file, with or without overrides. If only overrides make the file valid, its
+        # figure cannot be checked.
         of_file, errors = _expand(content, {}, path.parent) if own else (specs, [])
         problems = [] if errors else list(check_figure(content["figure"], of_file))
     if problems:
@@ -66,24 +58,201 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
     return Grid(name, about, tuple(specs), content.get("figure", {}))
 
 
+def _as_list(values: Any) -> list[Any]:
+    return values if isinstance(values, list) else [values]
+
+
+# Names of settings
+
+
+@functools.cache
+def _setting_names() -> frozenset[str]:
+    return frozenset((*settings_of_methods(), *(setting.name for setting in list_settings(RunConfig))))
+
+
+def _short_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Name settings by the last part of their paths, so that each has one name.
+
+    :raises ConfigError: If a setting is there twice, under two of its names.
+    """
+    short: dict[str, Any] = {}
+    for path, value in flatten(values):
+        name = _short_name(path)
+        if name in short:
+            raise ConfigError(f"{name} is set twice, once as {path}. Remove one of them.")
+        short[name] = value
+    return short
+
+
+@functools.cache
+def _short_name(path: str) -> str:
+    is_setting = any(owns(kind, path) for kind in _CONFIGS)
+    return path.rpartition(".")[2] if is_setting else path
+
+
+# Checks
+
+
+def _check_parts(content: Mapping[str, Any]) -> Iterator[str]:
+    yield from (suggest(name, "a part of a grid", PARTS) for name in content if name not in PARTS)
+    rows = content.get("rows")
+    if not rows or not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        yield (
+            "rows must be one or more tables, each below its own line [[rows]], "
+            "with for example scorer = 'attention' or method = 'full_text'."
+        )
+    tables = {name: content.get(name, {}) for name in ("settings", "grid", "corpora", "figure")}
+    if isinstance(tables["corpora"], Mapping):
+        tables |= {f"corpora.{name}": about for name, about in tables["corpora"].items()}
+    for name, table in tables.items():
+        if not isinstance(table, Mapping):
+            yield f"{name} must be a table, as in [{name}]."
+        elif name.startswith("corpora.") and not all(isinstance(file, str) for file in _as_list(table.get("data", []))):
+            yield f"[{name}]: data must name one or more files, got {table['data']!r}."
+    documents = content.get("documents", 1)
+    if not isinstance(documents, int) or isinstance(documents, bool) or documents < 1:
+        yield f"documents must be a whole number of at least 1, got {documents!r}."
+    name = str(content.get("name", "grid"))
+    if Path(name).name != name or not name.isprintable():
+        yield f"name must be a valid file name, got {name!r}."
+
+
+def _check_names(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
+    tables: list[tuple[str, Mapping[str, Any], Sequence[str]]] = [
+        *((f"row {row.get('name', number)}", row, ROW_KEYS) for number, row in enumerate(content["rows"], 1)),
+        ("[grid]", content.get("grid", {}), ("corpus",)),
+        ("[settings]", content.get("settings", {}), ()),
+        *((f"[corpora.{name}]", about, ("data",)) for name, about in content.get("corpora", {}).items()),
+        ("`overrides`", overrides, ("corpus",)),
+    ]
+    paths = [setting.path for kind in _CONFIGS for setting in list_settings(kind)]
+    for place, table, keys in tables:
+        for path, _ in flatten({name: value for name, value in table.items() if name not in keys}):
+            name = _short_name(path)
+            if "." in name:
+                yield f"{place}: {suggest_setting(name, paths)}"
+            elif name not in _setting_names():
+                known = [*keys, *(path.rpartition(".")[2] for path in paths)]
+                yield f"{place}: {suggest(name, 'a setting', known)}"
+
+
+def _corpora_of(row: Mapping[str, Any], content: Mapping[str, Any]) -> list[Any]:
+    """List the corpora of a row: its own, those of [grid], all custom corpora of the file, or all of the paper."""
+    custom = [name for name, about in content.get("corpora", {}).items() if "data" in about]
+    return _as_list(row.get("corpus", content.get("grid", {}).get("corpus", custom or list(CORPORA))))
+
+
+def _check_corpora(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
+    tables = content.get("corpora", {})
+    known = [*(name for name, about in tables.items() if "data" in about), *CORPORA]
+    named = [name for row in content["rows"] for name in _corpora_of(row, content)]
+    used = list(dict.fromkeys(map(str, [*named, *_as_list(overrides.get("corpus", []))])))
+    unknown = [name for name in used if name not in known]
+    for name in unknown:
+        if name in tables:
+            yield f"the corpus {name} has no data. Name its files: data = 'FILE' in [corpora.{name}]."
+        else:
+            yield suggest(name, "a corpus of this grid or of the paper", known)
+    for name in () if unknown else tables:
+        if name not in used:
+            hint = "Correct its name, add it to corpus, or remove the table."
+            yield f"[corpora.{name}] is not used: the corpora of the rows are {', '.join(used)}. {hint}"
+
+
+def _check_method(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
+    """Refuse an unknown method in overrides, and one that contradicts rows, whose names would be wrong."""
+    methods = _as_list(overrides.get("method", []))
+    unknown = [str(method) for method in methods if method not in METHODS]
+    yield from (f"`overrides`: {suggest(method, 'a method', METHODS)}" for method in unknown)
+    own = [_as_list(_short_names(row)["method"]) for row in content["rows"] if "method" in row]
+    if methods and not unknown and any(given != methods for given in own):
+        yield (
+            "`overrides`: method cannot be changed, because some rows set another method, so the table would be "
+            "mislabeled. Remove it, or add a row with that method to the file."
+        )
+
+
+def _check_labels(runs: Sequence[tuple[RunSpec, Mapping[str, Any]]]) -> Iterator[str]:
+    """Describe runs with one label that differ: a table would treat them as one run, or as seeds of one row.
+
+    :param runs: Runs, and the ranges of the settings that are drawn.
+    """
+    firsts: dict[tuple[str, str], tuple[RunSpec, dict[str, Any]]] = {}
+    problems: dict[tuple[str, str], str] = {}
+    for spec, ranges in runs:
+        place, settings = (spec.row, spec.corpus), {"method": spec.method, "reads": spec.reads, **spec.settings}
+        # Seeds differ within a row, and so do drawn values, but the ranges that they are drawn from must not.
+        settings |= {"seed": None, **ranges}
+        first, others = firsts.setdefault(place, (spec, settings))
+        differing = [name for name in {**others, **settings} if others.get(name) != settings.get(name)]
+        if differing:
+            values = "; ".join(f"{name} is {others.get(name)!r} and {settings.get(name)!r}" for name in differing)
+            same = spec.seed == first.seed
+            subject = f"two runs are called {spec}" if same else f"{first} and {spec} are in one row"
+            problems.setdefault(place, f"{subject}, but differ: {values}. Give their rows different names.")
+    yield from problems.values()
+
+
+# Overrides apply only to the runs that have the setting: full text has no ratio.
+
+
+def _drop_foreign(chosen: Mapping[str, Any], overrides: Sequence[str], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop overrides that a run does not have.
+
+    :param chosen: The settings that were chosen for the run.
+    :param overrides: Names of settings in overrides that the file does not set for this row.
+    :param others: Other settings of the run.
+    """
+    settings = {**others, **chosen}
+    return {
+        name: value for name, value in chosen.items() if name not in overrides or _why_foreign(name, settings) is None
+    }
+
+
+def _why_foreign(name: str, settings: Mapping[str, Any]) -> str | None:
+    """Explain why a run with some settings does not have a further one; None if it does."""
+    switches = tuple((other, str(settings[other])) for other in SWITCHES if other in settings and other != name)
+    return _find_reason(name, str(settings.get("method", "fresh")), switches)
+
+
+# Cached, since a large grid asks the same few questions for thousands of runs.
+@functools.cache
+def _find_reason(name: str, method: str, switches: tuple[tuple[str, str], ...]) -> str | None:
+    if method not in METHODS or name not in _setting_names():
+        return None
+    own = {other: value for other, value in switches if owns(METHODS[method], other)}
+    # The reason is what the method objects to with this setting, but not without it.
+    before, after = (split_settings(method, settings)[2] for settings in (own, {**own, name: ""}))
+    return next((problem for problem in after if problem not in before), None)
+
+
+def _check_overrides_used(overrides: Mapping[str, Any], specs: Sequence[RunSpec]) -> Iterator[str]:
+    for name in overrides:
+        if name != "corpus" and specs and not any(name in spec.settings for spec in specs):
+            reasons = dict.fromkeys(filter(None, (_why_foreign(name, spec.settings) for spec in specs)))
+            yield f"`overrides`: no run has {name}. {' '.join(reasons)} Remove it, or add a row that has it."
+
+
+# Rows
+
+
 def _expand(content: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path) -> tuple[list[RunSpec], list[str]]:
-    """Expand all rows, and describe what is wrong with them."""
-    rows: list[Row] = []
+    runs: list[tuple[RunSpec, Mapping[str, Any]]] = []
     problems: list[str] = []
     for row in content["rows"]:
         try:
-            specs = tuple(_expand_row(row, content, overrides, folder))
-            ranges = {name: text for name, text in short_names(row.get("draw", {})).items() if name not in overrides}
-            rows.append(Row(specs, ranges))
+            specs = list(_expand_row(row, content, overrides, folder))
+            ranges = {name: text for name, text in _short_names(row.get("draw", {})).items() if name not in overrides}
+            runs += [(spec, ranges) for spec in specs]
         except ConfigError as error:
             problems.append(str(error))
-    return [spec for row in rows for spec in row.specs], [*problems, *check_labels(rows)]
+    return [spec for spec, _ in runs], [*problems, *_check_labels(runs)]
 
 
 def _expand_row(
     row: Mapping[str, Any], content: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path
 ) -> Iterator[RunSpec]:
-    """Expand one row: each of its lists, and of those of [grid], stands for one run a value.
+    """Expand one row: each of its lists, and each of [grid], makes one run for each value.
 
     :param folder: Where relative paths of custom corpora start.
     """
@@ -91,12 +260,12 @@ def _expand_row(
     if reads not in get_args(Reads):
         raise ConfigError(f"reads must be {' or '.join(map(repr, get_args(Reads)))}, got {reads!r}.")
     lists, tables = _lists_of(row, content, overrides), content.get("corpora", {})
-    common = short_names(content.get("settings", {}))
+    common = _short_names(content.get("settings", {}))
 
     def corpus_settings(corpus: str) -> dict[str, Any]:
-        return short_names({name: value for name, value in tables.get(corpus, {}).items() if name != "data"})
+        return _short_names({name: value for name, value in tables.get(corpus, {}).items() if name != "data"})
 
-    foreign = [name for name in overrides if name not in {**short_names(content.get("grid", {})), **short_names(row)}]
+    foreign = [name for name in overrides if name not in {**_short_names(content.get("grid", {})), **_short_names(row)}]
     for chosen in _choices(lists, foreign, lambda corpus: {**common, **corpus_settings(corpus)}):
         name, corpus = _row_name(row, chosen, lists, reads), str(chosen.pop("corpus"))
         of_corpus = corpus_settings(corpus)
@@ -106,9 +275,10 @@ def _expand_row(
         method = str({**common, **of_corpus, **chosen}.get("method", "fresh"))
         own = {key: value for key, value in of_corpus.items() if not _is_of_other_methods(key, method)}
         own |= {key: str(folder / own[key]) for key in FILE_SETTINGS if own.get(key)}
+        # The most specific setting wins.
         settings = {"seed": 0, **common, **own, **chosen}
         settings["seed"] = _read_seed(settings["seed"])
-        data = tuple(str(folder / file) for file in as_list(tables.get(corpus, {}).get("data", [])))
+        data = tuple(str(folder / file) for file in _as_list(tables.get(corpus, {}).get("data", [])))
         for suffix, drawn in draw_trials(row, method, settings["seed"]):
             new = {key: value for key, value in drawn.items() if key not in overrides}
             scaled = _scale_ratio({**settings, **new}, ratio)
@@ -118,15 +288,15 @@ def _expand_row(
 def _choices(
     lists: Mapping[str, Sequence[Any]], overrides: Sequence[str], others: Callable[[str], Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Choose one value of each list, in all ways; overrides that a run does not have are dropped.
+    """Choose one value of each list, in all combinations; overrides that a run does not have are dropped.
 
     :param others: Returns the other settings of runs on a corpus.
     """
-    # Without an override that they do not have, several choices may be the same run.
+    # Several choices that differ only in a dropped override are the same run.
     reduced: list[dict[str, Any]] = []
     for values in itertools.product(*lists.values()):
         whole = dict(zip(lists, values, strict=True))
-        chosen = drop_foreign(whole, overrides, others(str(whole["corpus"])))
+        chosen = _drop_foreign(whole, overrides, others(str(whole["corpus"])))
         if len(chosen) < len(whole):
             if chosen in reduced:
                 continue
@@ -135,13 +305,12 @@ def _choices(
 
 
 def _lists_of(row: Mapping[str, Any], content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """List the values of everything that a row, [grid] or overrides give."""
-    own = short_names({name: value for name, value in row.items() if name not in ROW_KEYS or name == "corpus"})
-    values = {"corpus": corpora_of(row, content), **short_names(content.get("grid", {})), **own, **overrides}
-    lists = {name: as_list(value) for name, value in values.items()}
+    own = _short_names({name: value for name, value in row.items() if name not in ROW_KEYS or name == "corpus"})
+    values = {"corpus": _corpora_of(row, content), **_short_names(content.get("grid", {})), **own, **overrides}
+    lists = {name: _as_list(value) for name, value in values.items()}
     for name, items in lists.items():
         if not items:
-            raise ConfigError(f"{name} = [] stands for no run at all. Add a value, or remove {name}.")
+            raise ConfigError(f"{name} = [] makes no run. Add a value, or remove {name}.")
         repeated = next((item for place, item in enumerate(items) if item in items[:place]), None)
         if repeated is not None:
             raise ConfigError(f"{name} has {repeated!r} twice, which would be the same run. Remove one of them.")
@@ -152,7 +321,7 @@ def _lists_of(row: Mapping[str, Any], content: Mapping[str, Any], overrides: Map
 
 @functools.cache
 def _is_of_other_methods(name: str, method: str) -> bool:
-    """Return whether only other methods have a setting, as with the ratio of a corpus for full text."""
+    # A setting of a corpus, such as its ratio, is for all methods that have it. Full text has none, and ignores it.
     kinds = [kind for kind in METHODS.values() if owns(kind, name)]
     return method in METHODS and bool(kinds) and METHODS[method] not in kinds and not owns(RunConfig, name)
 
@@ -165,21 +334,20 @@ def _read_seed(value: Any) -> int:
 
 
 def _row_name(row: Mapping[str, Any], chosen: Mapping[str, Any], lists: Mapping[str, Sequence[Any]], reads: str) -> str:
-    """Name a row as the file does, or by its settings; with what varies besides corpus and seed."""
+    """Name a row by its name or its settings, and by what varies besides corpus and seed."""
     varying = {name: value for name, value in chosen.items() if len(lists[name]) > 1 and name not in ("corpus", "seed")}
     if "name" in row:
         return ", ".join([str(row["name"]), *describe_settings(varying)])
     own = {
         name: value
         for name, value in chosen.items()
-        if name not in ("corpus", "seed", "method") and (name in varying or name in short_names(row))
+        if name not in ("corpus", "seed", "method") and (name in varying or name in _short_names(row))
     }
     suffix = [reads] if reads != "rationale" else []
     return ", ".join([str(chosen.get("method", "fresh")), *describe_settings(own), *suffix])
 
 
 def _scale_ratio(settings: Mapping[str, Any], usual: float | None) -> dict[str, Any]:
-    """Multiply a ratio such as ``0.5x`` by the corpus's usual one."""
     ratio = settings.get("ratio")
     if not isinstance(ratio, str) or not ratio.endswith("x"):
         return dict(settings)
@@ -195,9 +363,7 @@ def _scale_ratio(settings: Mapping[str, Any], usual: float | None) -> dict[str, 
 def draw_trials(row: Mapping[str, Any], method: str, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
     """Draw the values of searched settings for each trial; a row without a search is a single trial without values.
 
-    More trials start with the values of fewer, and the values of a setting do not depend on which others are drawn.
-
-    :return: Suffix of the name of the row, and the values.
+    :return: A suffix for the name of the row, and the values.
     """
     draw, n_trials = row.get("draw", {}), row.get("trials", N_TRIALS)
     if not isinstance(draw, Mapping):
@@ -210,12 +376,13 @@ def draw_trials(row: Mapping[str, Any], method: str, seed: int) -> Iterator[tupl
         yield "", {}
         return
     spans: list[Span] = []
-    for name, values in short_names(draw).items():
+    for name, values in _short_names(draw).items():
         span = read_span(f"{name}={values}", method)
         if not all(map(math.isfinite, (span.low, span.high, *span.choices))):
             raise ConfigError(f"{name} can be drawn from finite numbers only, got {values!r}.")
         spans.append(span)
-    # A generator for each setting, seeded by its name, makes its values independent of the other settings.
+    # A generator for each setting, seeded by its name: adding a setting to `draw` leaves the values of the others, and
+    # adding trials leaves the first ones, so that their runs keep their keys and are not repeated.
     generators = [np.random.default_rng((seed, zlib.crc32(span.name.encode()))) for span in spans]
     for number in range(n_trials):
         pairs = zip(spans, generators, strict=True)
@@ -223,7 +390,7 @@ def draw_trials(row: Mapping[str, Any], method: str, seed: int) -> Iterator[tupl
 
 
 def _draw_value(span: Span, generator: np.random.Generator) -> float:
-    """Draw a value, rounded to six digits so that people can read it."""
+    # Six digits: names of rows and reports show the value that was used, not an abbreviation of it.
     if span.choices:
         return span.choices[int(generator.integers(len(span.choices)))]
     low, high = (np.log((span.low, span.high)) if span.log else (span.low, span.high)) + np.zeros(2)

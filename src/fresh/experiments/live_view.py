@@ -1,11 +1,11 @@
-"""The progress of a grid, live in a terminal: what is done and in progress, the time left, the table so far."""
+"""The progress of a grid, live in a terminal: finished and running tasks, the time left, and the table so far."""
 
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -19,13 +19,11 @@ from fresh.experiments.worker import Outcome, read_heartbeat, remove_heartbeat
 from fresh.metrics.bootstrap import short
 
 N_FAILURES = 5
-"""Failures that are shown; all are listed in the end."""
-MAX_LATENESS = 1.0
-"""Times the usual duration of a task by which one may be late until no time left is shown."""
+"""Failures that are shown; all are listed at the end."""
 MIN_ROWS = 3
-"""Rows of the table that are shown however small the terminal is."""
+"""Minimum number of rows of the table, even in a small terminal."""
 QUIET_SECONDS = 60.0
-"""Without a terminal, seconds without a line until the tasks in progress are listed."""
+"""Without a terminal, seconds without a line until the running tasks are listed."""
 
 
 @dataclass(slots=True)
@@ -36,16 +34,16 @@ class _TimeEstimate:
     seconds: dict[tuple[str, str, str], tuple[float, ...]] = field(default_factory=dict)
 
     def add(self, task: Task, seconds: float) -> None:
-        """Learn from a task that is done, unless another process did it."""
+        """Learn from a finished task, unless another process did it, which takes 0 seconds here."""
         if seconds:
             kind = _similar(task)
             # Replaced by one assignment: the thread that draws may be reading the old durations.
             self.seconds = {**self.seconds, kind: (*self.seconds.get(kind, ()), seconds)}
 
-    def remaining(self, tasks: Sequence[Task], elapsed: Mapping[str, float] | None = None) -> float | None:
-        """Estimate the seconds that tasks will take; None before any task is done, or if an estimate proves wrong.
+    def remaining(self, tasks: Sequence[Task], elapsed: Mapping[str, float]) -> float | None:
+        """Estimate the seconds until all tasks are done; None before the first is done.
 
-        :param elapsed: Seconds since tasks in progress were started, by key.
+        :param elapsed: Seconds since each running task was started, by key.
         """
         durations = self.seconds
         known = [value for values in durations.values() for value in values]
@@ -53,50 +51,32 @@ class _TimeEstimate:
             return None
         usual = sum(known) / len(known)
         means = {kind: sum(values) / len(values) for kind, values in durations.items()}
-        each = [means.get(_similar(task), usual) - (elapsed or {}).get(task.key, 0.0) for task in tasks]
-        if any(rest < -MAX_LATENESS * usual for rest in each):
-            return None
-        each = [max(0.0, rest) for rest in each]
+        each = [max(0.0, means.get(_similar(task), usual) - elapsed.get(task.key, 0.0)) for task in tasks]
+        # Workers share the tasks, but a single task is never divided.
         return max(sum(each) / self.n_workers, max(each, default=0.0))
 
 
 def _similar(task: Task) -> tuple[str, str, str]:
-    """Return what tasks have in common that take about as long."""
+    # Tasks with these in common take about the same time.
     return task.spec.corpus, task.kind, task.spec.method
 
 
-class _RunningTask(NamedTuple):
-    """A task in progress."""
-
-    task: Task
-    started: float
-    """By the monotonic clock."""
-    since: float
-    """By the clock of files."""
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since it was started."""
-        return time.monotonic() - self.started
-
-
 class _Console(Console):
-    """A console that falls silent when its pipe is closed; rich's own would exit."""
-
+    # rich's own console exits when its pipe is closed, which would end the experiment.
     def on_broken_pipe(self) -> None:
-        """Write no more."""
+        """Print nothing more."""
         self.quiet = True
 
 
 class LiveView:
-    """Shows grids in progress: a table that fills up or, without a terminal, a line for each task."""
+    """Shows running grids: a table that fills up or, without a terminal, a line for each task."""
 
     def __init__(self, store: RunStore, experiments: Sequence[str], n_tasks: int, n_workers: int) -> None:
         self.console: Console = _Console(stderr=True)
         self.store, self.experiments = store, experiments
         self.left: dict[str, Task] = {}
         self.n_tasks, self.estimate = n_tasks, _TimeEstimate(n_workers)
-        self.running: dict[str, _RunningTask] = {}
+        self.running: dict[str, tuple[Task, float]] = {}  # with the times when they were started
         self.elsewhere: dict[str, Task] = {}
         self.failures: list[str] = []
         self.results = {result.key: result for name in experiments for result in read_results(store, name)}
@@ -112,14 +92,15 @@ class LiveView:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self.console.is_terminal:
             self._live.stop()
-        for key in self.running:  # interrupted
+        # After an interrupt, workers are ended before they can delete their heartbeats.
+        for key in self.running:
             remove_heartbeat(self.store.heartbeat_file(key))
         self._closed.set()
         if self.reminder.is_alive():
             self.reminder.join()
 
     def set_tasks(self, tasks: Sequence[Task]) -> None:
-        """Set the tasks to do; all others are done, or failed before."""
+        """Set the tasks to do; all others are done, or have failed before."""
         self.left = {task.key: task for task in tasks}
         if tasks and not self.console.is_terminal:
             n_runs, n_at_once = sum(task.kind == "run" for task in tasks), min(len(tasks), self.estimate.n_workers)
@@ -128,18 +109,21 @@ class LiveView:
             self.reminder.start()
 
     def on_start(self, task: Task) -> None:
-        """Show a task as in progress."""
-        self.running[task.key] = _RunningTask(task, time.monotonic(), time.time())
+        """Show a task as running."""
+        self.running[task.key] = task, time.time()
 
     def on_busy(self, task: Task) -> None:
-        """Show a task as in progress in another process."""
+        """Show a task as running in another process."""
         self.running.pop(task.key, None)
         self.elsewhere[task.key] = task
 
     def on_crowded(self, task: Task, is_last: bool) -> None:
-        """Report that a GPU was full."""
+        """Report that a GPU was full.
+
+        :param is_last: Whether the task now waits until it can run alone.
+        """
         self.running.pop(task.key, None)
-        self.say(f"The GPU was full during {task}. It will be tried again{', alone, in the end' if is_last else ''}.")
+        self.say(f"The GPU was full during {task}. It will be tried again{', alone, at the end' if is_last else ''}.")
 
     def on_death(self, task: Task) -> None:
         """Report that a worker died."""
@@ -167,7 +151,6 @@ class LiveView:
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _remind(self) -> None:
-        """List the tasks in progress whenever nothing else was printed for a while."""
         while not self._closed.wait(max(0.0, self._last_line + QUIET_SECONDS - time.monotonic())):
             if time.monotonic() - self._last_line >= QUIET_SECONDS:
                 self.say("\n".join([self._status(), *self.in_progress()]))
@@ -183,16 +166,15 @@ class LiveView:
         return f"{self.n_tasks - len(self.left)}/{self.n_tasks}"
 
     def _status(self) -> str:
-        """Summarize how much is done, and how long the rest may take."""
-        elapsed = {running.task.key: running.elapsed for running in list(self.running.values())}
+        elapsed = {task.key: time.time() - started for task, started in list(self.running.values())}
         seconds = self.estimate.remaining(list(self.left.values()), elapsed)
         left = "" if not seconds else f", about {_format_duration(seconds)} left"
         return f"{', '.join(self.experiments)}: {self._counts()} tasks done{left}"
 
     def in_progress(self) -> list[str]:
-        """List the tasks in progress, also those of other processes, with how long and how far they are."""
+        """List the running tasks, including those of other processes, with their durations and progress."""
         running = list(self.running.values())
-        lines = [self._line(one.task, _format_duration(one.elapsed), one.since) for one in running]
+        lines = [self._line(task, _format_duration(time.time() - started), started) for task, started in running]
         others = [task for key, task in list(self.elsewhere.items()) if key not in self.running]
         return [*lines, *(self._line(task, "another process") for task in others)]
 
@@ -207,15 +189,15 @@ class LiveView:
         return Group(*lines, self._table(self.console.height - len(lines)))
 
     def _table(self, n_lines: int) -> Table:
-        """Draw the table so far: means over the seeds that are done.
+        """Draw the table so far: means over finished seeds.
 
-        :param n_lines: Lines that are left for it.
+        :param n_lines: Lines of the terminal that are left for it.
         """
         results = list(self.results.values())
         corpora = list(dict.fromkeys(result.corpus for result in results))
         table = Table("", *corpora, box=None)
         rows = group_by(results, lambda result: result.row)
-        n_rows = max(MIN_ROWS, n_lines - 3)  # without the header, the line on other rows, and the last of the screen
+        n_rows = max(MIN_ROWS, n_lines - 3)  # without the header, the line about more rows, and the cursor's line
         for name, row in list(rows.items())[:n_rows]:
             cells = group_by(row, lambda result: result.corpus)
             table.add_row(name, *(_format_cell(cells.get(corpus, [])) for corpus in corpora))
@@ -225,7 +207,7 @@ class LiveView:
 
 
 def _format_cell(results: Sequence[RunResult]) -> str:
-    """Format the mean of the runs that are done, with their number if it is not all."""
+    """Format the mean of the finished runs, with their number if others are missing."""
     values = metric_values(results, MAIN_METRIC)
     if not results or not values:
         return "·" * bool(results)

@@ -1,4 +1,4 @@
-"""The local executor: worker processes on this machine, several to a GPU."""
+"""The local executor: worker processes on this machine, several on each GPU."""
 
 import multiprocessing
 import os
@@ -22,10 +22,10 @@ from fresh.experiments.worker import Outcome, Worker
 
 # On an H200, a worker with mpnet took 15 to 28 GB on Movies and 10 to 15 GB on Evidence Inference.
 GB_PER_WORKER = 16
-"""GPU memory that is planned for a worker."""
+"""GPU memory to plan for each worker."""
 # With long texts the GPU itself is the limit: 100 % busy at 610 W with 12 workers on Evidence Inference (H200).
 WORKERS_PER_GPU = 6
-"""Maximum number of workers on a GPU: more slow each other down."""
+"""Maximum number of workers on a GPU."""
 
 
 @dataclass(slots=True)
@@ -42,10 +42,10 @@ class _WorkerProcess:
 
 def _work(connection: Connection, folder: Path, data_dir: Path | None, gpu: str | None, n_threads: int) -> None:
     """Do the tasks that arrive, until the connection or the parent process ends."""
-    # `daemon=True` ends children only when the parent exits in an orderly way; after SIGKILL they would train on.
+    # `daemon=True` ends children only if the parent exits normally; after a SIGKILL they would continue to train.
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     if gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # not too late: torch looks at GPUs when it first needs one
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # in time: torch reads it when it first uses a GPU
     torch.set_num_threads(n_threads)
     worker = Worker(RunStore(folder), data_dir)
     while True:
@@ -63,10 +63,10 @@ def _exit_with_parent() -> None:
 
 
 class LocalExecutor:
-    """Runs tasks in processes, each of which stays for the next task."""
+    """Runs tasks in processes that stay for further tasks."""
 
-    # Not concurrent.futures: a pool breaks as a whole when one of its processes dies, gives each task to any process,
-    # not to the one with the corpus in memory, and cannot end idle processes to free GPU memory.
+    # Not concurrent.futures: if one process of a pool dies, the whole pool is broken. It also gives a task to any
+    # process, not to one with the corpus in memory, and cannot end idle processes to free GPU memory.
 
     def __init__(self, folder: Path, data_dir: Path | None, n_workers: int | None = None) -> None:
         memory, n_cores = gpu_memory(), os.cpu_count() or 1
@@ -81,12 +81,12 @@ class LocalExecutor:
 
     @property
     def n_workers(self) -> int:
-        """Number of tasks that it runs at once."""
+        """Maximum number of tasks at once."""
         return self._n_workers
 
     def prepare(self, n_tasks: int) -> None:
-        """Start processes now: each loads libraries for some seconds before it can work."""
-        # The plan is made meanwhile: without this, a GPU had nothing to do for 40 to 50 s at the start of each command.
+        """Start processes, each of which first loads libraries for some seconds."""
+        # Called before planning: without it, GPUs were idle for 40 to 50 s at the start of each command.
         while len(self.workers) < min(n_tasks, self._n_workers):
             self._add_worker()
 
@@ -101,7 +101,7 @@ class LocalExecutor:
             self._lost.append(self._remove(worker))
 
     def _add_worker(self) -> _WorkerProcess:
-        """Start another process, on the GPU with the fewest."""
+        # Not fork: CUDA cannot be used in the child of a process that has used it.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         used = [worker.gpu for worker in self.workers]
@@ -115,7 +115,6 @@ class LocalExecutor:
         return worker
 
     def _remove(self, worker: _WorkerProcess) -> Task:
-        """Remove a process that died, and return its task."""
         self.workers.remove(worker)
         worker.connection.close()
         worker.process.join()
@@ -155,7 +154,7 @@ class LocalExecutor:
 
 @contextmanager
 def _ignore_interrupts() -> Iterator[None]:
-    """Make processes that start in this block ignore Ctrl-C: their parent handles it, and ends them."""
+    # A terminal sends Ctrl-C to all processes of a group, but the parent is the one to end the others.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -167,7 +166,7 @@ def _ignore_interrupts() -> Iterator[None]:
 
 
 def _gpu_names(n_gpus: int, visible: str | None) -> list[str]:
-    """Name GPUs as CUDA does, some of which may be hidden."""
+    # CUDA numbers only the visible GPUs, but a child needs the name of its GPU in the parent's list.
     return visible.split(",")[:n_gpus] if visible else [str(number) for number in range(n_gpus)]
 
 
@@ -179,7 +178,7 @@ def gpu_memory() -> list[float]:
 
 
 def default_n_workers(memory: Sequence[float], n_cores: int) -> int:
-    """Choose the number of processes of a machine: as many as fit on its GPUs, or one for every two cores.
+    """Choose the number of workers of a machine: as many as fit on its GPUs, or one for every two cores.
 
     :param memory: Memory of each GPU, in GB.
     """

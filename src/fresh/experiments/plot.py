@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 STYLES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)))
 LEVEL_STYLES = ((0, (1, 1)), (0, (5, 3)), (0, (7, 2, 1, 2)))
 LIGHT = "A0"
-"""Opacity of the color inside a mark, of FF."""
+"""Opacity of the color inside a mark, up to FF."""
 MAX_TICKS = 6
 MAX_MARKS = 24
 """Maximum number of marks on a line; of more points, some are not marked."""
@@ -50,6 +50,7 @@ def draw_figure(data: FigureData, make: "Callable[..., Figure]") -> "Figure":
     n_down = math.ceil(len(data.panels) / n_across)
     names = [*data.names, *data.level_names]
     labels = [f"{data.config.display_name(name)}{'*' if name in data.starred else ''}" for name in names]
+    # About 11 characters of a label fit into an inch, and the line and the space beside it take about 5.
     n_entries = max(1, min(len(names), int(n_across * WIDTH * 11 // max(8, 5 + max(map(len, labels))))))
     notes = list(_notes(data))
     legend = 0.22 * (math.ceil(len(names) / n_entries) + len(notes)) + 0.1
@@ -73,7 +74,6 @@ def draw_figure(data: FigureData, make: "Callable[..., Figure]") -> "Figure":
 
 
 def _notes(data: FigureData) -> Iterator[str]:
-    """Explain, line by line, what is not obvious."""
     if data.config.kind != "scatter" and any(point.low < point.high for point in data.points):
         yield "bands, or bars: from the lowest to the highest seed"
     hollow = any(not point.whole for point in data.points)
@@ -85,7 +85,6 @@ def _notes(data: FigureData) -> Iterator[str]:
 
 
 def _draw_panel(axes: "Axes", data: FigureData, panel: Panel, unit: float) -> dict[str, Any]:
-    """Draw one panel, and return a legend handle for each name."""
     names, level_names = data.names, data.level_names
     handles: dict[str, Any] = {}
     axes.set_title(data.config.display_name(panel.name))
@@ -93,6 +92,7 @@ def _draw_panel(axes: "Axes", data: FigureData, panel: Panel, unit: float) -> di
         place = names.index(line.name)
         draw_line = _draw_marks if data.config.kind == "scatter" else _draw_line
         handles[line.name] = draw_line(axes, line, place, unit)
+    # A flat line over time starts where a run of its row ends, even if that is later than the whole search.
     end = max(point.x for line in panel.lines for point in line.points) / unit
     for level in panel.levels:
         place = level_names.index(level.name)
@@ -107,7 +107,7 @@ def _draw_panel(axes: "Axes", data: FigureData, panel: Panel, unit: float) -> di
 
 
 def _set_ticks(axes: "Axes", data: FigureData, panel: Panel) -> None:
-    """Put ticks at points, if there are few; a search starts at zero, and has no half trials."""
+    # At the points, if they are few; a search starts at zero, and has no half trials.
     xs = sorted({point.x for line in panel.lines for point in line.points})
     if data.config.kind == "evp":
         axes.set_xlim(left=0)
@@ -119,7 +119,7 @@ def _set_ticks(axes: "Axes", data: FigureData, panel: Panel) -> None:
 
 
 def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
-    """Draw a line, with the range over seeds as a band; a single point has a whisker."""
+    """Draw a line with the range over seeds as a band, or as a whisker for a single point."""
     xs, ys = [point.x / unit for point in line.points], [point.y for point in line.points]
     lows, highs = [point.low for point in line.points], [point.high for point in line.points]
     color = COLORS[place % len(COLORS)]
@@ -128,6 +128,7 @@ def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
         axes.fill_between(xs, lows, highs, color=color, alpha=0.15, linewidth=0)
     else:
         axes.vlines(xs, lows, highs, color=color, linewidth=1)
+    # Marks are sparse on long lines, which they would hide; each mark of an incomplete point is drawn over the line.
     marked = range(0, len(xs), -(-len(xs) // MAX_MARKS))
     filled = [number for number in marked if line.points[number].whole]
     [drawn] = axes.plot(xs, ys, color=color, linestyle=style, marker=marker, markevery=filled)
@@ -138,7 +139,7 @@ def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
 
 
 def _draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
-    """Draw a mark for each run, translucent, so that overlapping marks can be told apart."""
+    # Translucent, so that overlapping marks stay visible.
     color, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
     look: dict[str, Any] = {"marker": marker, "edgecolors": color, "linewidths": 1.0, "s": 26}
     for whole, inside in ((False, "none"), (True, f"{color}{LIGHT}")):
@@ -149,7 +150,7 @@ def _draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
 
 
 def _x_label(data: FigureData) -> tuple[str, float]:
-    """Return the label of the horizontal axis, and the unit that its values are divided by."""
+    """Return the label of the horizontal axis, and the unit to divide its values by."""
     config = data.config
     if config.kind != "evp":
         return config.display_name(config.x), 1.0

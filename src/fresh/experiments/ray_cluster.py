@@ -1,4 +1,6 @@
-"""A Ray cluster: how to join it, and whether its nodes can work for us. Imports little, so that nodes answer soon."""
+"""A Ray cluster: joining it, and checking its nodes."""
+
+# Nodes import this module to answer, so it does not import torch, which takes seconds.
 
 import fcntl
 import importlib.metadata
@@ -15,17 +17,17 @@ from fresh.errors import FreshError
 from fresh.experiments.store import RunStore
 
 CONNECT_SECONDS = 10.0
-"""How long to wait for a cluster to accept a connection."""
+"""Maximum number of seconds until a cluster accepts a connection."""
 ANSWER_SECONDS = 60.0
-"""How long to wait for nodes to answer."""
+"""Maximum number of seconds until nodes answer."""
 LOCAL = "local"
-"""Address that stands for a new cluster of this machine alone."""
+"""Address of a new cluster of this machine alone."""
 SHARED = "Choose a folder that all nodes see under the same name, on a shared disk."
 LOCKS = "The shared disk must support locks (flock) from all nodes: see docs/how-to/cluster.md."
 
 
 class ClusterError(FreshError, ValueError):
-    """A Ray cluster that is not there, or cannot do the work."""
+    """A Ray cluster that cannot be joined, or whose nodes cannot work."""
 
 
 class Node(NamedTuple):
@@ -44,14 +46,14 @@ class NodeInfo(NamedTuple):
     problem: str
     """Why it cannot work in the folder of runs; empty if it can."""
     gpu_memory: tuple[float, ...]
-    """Memory of the GPUs that it was given, in GB."""
+    """Memory of its GPUs, in GB."""
 
 
 @contextmanager
 def connect(address: str | None) -> Iterator[Any]:
-    """Join a cluster for as long as the block lasts.
+    """Join a cluster, and leave it at the end of the block.
 
-    :param address: HOST:PORT, auto, or local; by default that of the variable RAY_ADDRESS, or else local.
+    :param address: HOST:PORT, auto, or local; by default the variable RAY_ADDRESS, or local.
     :return: The module ray.
     """
     ray = optional_import("ray", "ray", "A Ray cluster")
@@ -61,6 +63,7 @@ def connect(address: str | None) -> Iterator[Any]:
     address = address or os.environ.get("RAY_ADDRESS") or LOCAL
     options = {}
     if address == LOCAL:
+        # A cluster that exists only for this command sends no statistics and needs no dashboard.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options = {"include_dashboard": False}
     elif address != "auto":
@@ -79,7 +82,7 @@ def connect(address: str | None) -> Iterator[Any]:
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address where nothing listens: Ray itself would keep trying for minutes."""
+    # Checked here, since Ray tries for minutes to connect to an address where nothing listens.
     host, _, port = address.rpartition(":")
     if "/" in address or not host or not port.isdecimal():
         raise ClusterError(
@@ -125,7 +128,7 @@ def get_result(ray: Any, node: Node, reference: Any) -> Any:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return the first line of an error, or of its cause on another machine."""
+    # Errors from other nodes hold a long traceback, and the exception that was raised there as their cause.
     cause = getattr(error, "cause", None) or error
     line = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
     return line if line.endswith(".") else f"{line}."
@@ -173,17 +176,17 @@ def check_version(node: Node, version: str) -> None:
 
 
 def marker_file(store: RunStore, token: str, node_id: str = "") -> Path:
-    """Return the file by which this process, or a node, shows that it works in the folder of runs."""
+    """Return the file by which this process, or a node, shows that it sees the folder of runs."""
     return store.path / "claims" / (f"{token}-{node_id}" if node_id else token)
 
 
 def inspect_node(
     store: RunStore, data_dir: Path | None, token: str, node_id: str, gpu_memory: Callable[[], Sequence[float]] | None
 ) -> NodeInfo:
-    """Describe the node that this is called on, and leave a marker in the folder of runs.
+    """Describe the node that this runs on, and leave a marker in the folder of runs.
 
-    :param token: A claim that the caller's machine holds in the folder.
-    :param gpu_memory: Looks up the memory of GPUs; None on a node without GPUs, where looking takes a while.
+    :param token: Name of a lock that the caller's machine holds in the folder.
+    :param gpu_memory: Looks up the memory of GPUs; None for a node without GPUs.
     """
     problem = _find_problem(store, data_dir, token)
     if not problem:
@@ -195,10 +198,10 @@ def inspect_node(
 
 
 def _find_problem(store: RunStore, data_dir: Path | None, token: str) -> str:
-    """Explain why this machine cannot work in a folder of runs, in which another machine holds a claim."""
+    """Explain why this machine cannot work in a folder of runs, in which another machine holds a lock."""
     if data_dir is not None and not data_dir.is_dir():
         return f"has no folder {data_dir}, which `data_dir` names. {SHARED}"
-    # A lock that can be taken here, though the other machine holds it, would let two workers do one run.
+    # If this machine can take a lock that another holds, the disk has no locks, and two workers would do one run.
     try:
         with marker_file(store, token).open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

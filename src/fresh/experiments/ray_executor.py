@@ -1,4 +1,4 @@
-"""The Ray executor: workers on all nodes of a Ray cluster, several to a GPU."""
+"""The Ray executor: workers on all nodes of a Ray cluster, several on each GPU."""
 
 import contextlib
 import math
@@ -36,14 +36,14 @@ from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome, Worker
 
 REFRESH_SECONDS = 5.0
-"""Seconds between two looks at which nodes there are."""
+"""Seconds between two checks for nodes that joined or left."""
 INSPECTION_SHARE = 0.01
 """Share of a GPU that a node needs to look up its memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerNode:
-    """A node, the number of workers that it has room for, and what each of them gets."""
+    """A node, the number of workers that fit on it, and the resources of each."""
 
     node: Node
     n_workers: int
@@ -53,21 +53,21 @@ class WorkerNode:
 
 @dataclass(slots=True)
 class _NodePool:
-    """The nodes of a cluster that can work in a folder of runs; nodes may join and leave."""
+    """The nodes of a cluster that can work in a folder of runs."""
 
     ray: Any
     store: RunStore
     data_dir: Path | None
     token: str
-    """A claim of this process, by which nodes recognize the folder."""
+    """Name of a lock that this process holds, by which nodes recognize the folder."""
     ready: dict[str, WorkerNode] = field(default_factory=dict)
     inspected: dict[str, Any] = field(default_factory=dict)
-    """References to the answers of nodes that have not answered yet."""
+    """References to answers of nodes that have not arrived yet."""
     rejected: set[str] = field(default_factory=set)
     refreshed: float = -math.inf
 
     def check_all(self) -> None:
-        """Inspect all nodes; refuse a cluster with a node that cannot work here."""
+        """Inspect all nodes; refuse a cluster with a node that cannot work in the folder."""
         nodes = nodes_with_cores(self.ray)
         self._inspect(nodes)
         self.ray.wait(list(self.inspected.values()), num_returns=len(self.inspected), timeout=ANSWER_SECONDS)
@@ -78,7 +78,7 @@ class _NodePool:
         self.refreshed = time.monotonic()
 
     def refresh(self) -> None:
-        """Notice nodes that joined or left, now and then."""
+        """Check for nodes that joined or left, unless the last check was just now."""
         if time.monotonic() - self.refreshed < REFRESH_SECONDS:
             return
         nodes = {node.id: node for node in alive_nodes(self.ray)}
@@ -88,7 +88,7 @@ class _NodePool:
         for node in nodes.values():
             try:
                 self._admit(node)
-            except ClusterError as error:  # the others go on
+            except ClusterError as error:  # the other nodes continue
                 self.rejected.add(node.id)
                 warnings.warn(f"{error} This node is not used.", stacklevel=2)
         self.refreshed = time.monotonic()
@@ -101,10 +101,7 @@ class _NodePool:
                 self.inspected[node.id] = call_on_node(self.ray, node, inspect_node, *arguments, gpu_share=share)
 
     def _admit(self, node: Node) -> None:
-        """Use a node from now on if it has answered.
-
-        :raises ClusterError: If it cannot work here.
-        """
+        """Use a node if it has answered; raise an error if it cannot work in the folder."""
         if node.id not in self.inspected or not self.ray.wait([self.inspected[node.id]], timeout=0)[0]:
             return
         info: NodeInfo = get_result(self.ray, node, self.inspected.pop(node.id))
@@ -118,7 +115,7 @@ class _NodePool:
 
 @contextlib.contextmanager
 def _checked_nodes(ray: Any, folder: Path, data_dir: Path | None) -> Iterator[_NodePool]:
-    """Find the nodes that can work in a folder, which holds markers for as long as the block lasts."""
+    """Find the nodes that can work in a folder of runs; their markers are deleted at the end of the block."""
     pool = _NodePool(ray, RunStore(folder), data_dir, f"cluster-{uuid.uuid4().hex}")
     try:
         with pool.store.claim(pool.token):
@@ -132,9 +129,9 @@ def _checked_nodes(ray: Any, folder: Path, data_dir: Path | None) -> Iterator[_N
 def _divide_node(node: Node, gpu_memory: tuple[float, ...]) -> WorkerNode:
     """Divide a node among workers, as the local executor divides a machine.
 
-    :param gpu_memory: Memory of one GPU of the node, in GB, all of which are taken to be alike.
+    :param gpu_memory: Memory of one GPU of the node, in GB; all GPUs of a node are assumed to be equal.
     """
-    # Rounded down: shares that add up to a little more than 1 would leave one worker without a GPU.
+    # Rounded down: if the shares add up to more than 1, one worker does not get a GPU.
     memory = list(gpu_memory[:1]) * node.n_gpus
     n_workers = default_n_workers(memory, node.n_cores)
     share = math.floor(10_000 / math.ceil(n_workers / len(memory))) / 10_000 if memory else 0.0
@@ -148,7 +145,7 @@ class _WorkerActor:
         import torch
 
         if current.is_dir():
-            os.chdir(current)  # for relative paths in settings
+            os.chdir(current)  # relative paths in settings start there
         torch.set_num_threads(n_threads)
         self.worker = Worker(RunStore(folder), data_dir)
 
@@ -171,16 +168,16 @@ class _RayWorker:
 
 
 class RayExecutor:
-    """Runs tasks on all nodes of a Ray cluster; tasks of a node that dies are done elsewhere."""
+    """Runs tasks on all nodes of a Ray cluster; if a node dies, its tasks run elsewhere."""
 
     def __init__(
         self, folder: Path, data_dir: Path | None, address: str | None = None, n_workers: int | None = None
     ) -> None:
         """Join a cluster and check its nodes.
 
-        :param folder: Folder of runs, which all nodes see under this name.
+        :param folder: Folder of runs, which all nodes see under the same name.
         :param address: Address of the cluster; see :func:`fresh.experiments.ray_cluster.connect`.
-        :param n_workers: Maximum number of tasks at once; by default as many as suit the nodes.
+        :param n_workers: Maximum number of tasks at once; by default as many as fit on the nodes.
         """
         if n_workers is not None and n_workers < 1:
             raise ConfigError(f"workers must be at least 1, got {n_workers}.")
@@ -189,6 +186,7 @@ class RayExecutor:
         self.workers: list[_RayWorker] = []
         self._returned: deque[Task] = deque()
         self._deaths: Counter[str] = Counter()
+        # If the check of the nodes fails, the cluster is left at once; otherwise `close` leaves it.
         with contextlib.ExitStack() as stack:
             self.ray = stack.enter_context(connect(address))
             self.pool = stack.enter_context(_checked_nodes(self.ray, *self.paths))
@@ -196,13 +194,13 @@ class RayExecutor:
 
     @property
     def n_workers(self) -> int:
-        """Number of tasks that it runs at once, on the nodes that are there now."""
+        """Maximum number of tasks at once, on the current nodes."""
         self.pool.refresh()
         room = sum(node.n_workers for node in self.pool.ready.values())
         return room if self.max_workers is None else min(room, self.max_workers)
 
     def prepare(self, n_tasks: int) -> None:
-        """Do nothing: workers start on the nodes that are there when tasks come."""
+        """Do nothing: workers start with their first task, on the nodes of that moment."""
 
     def start(self, task: Task) -> None:
         """Start a task on an idle worker, preferably one that has the corpus in memory."""
@@ -215,13 +213,14 @@ class RayExecutor:
         worker.outcome = worker.actor.perform.remote(task)
 
     def _add_worker(self) -> _RayWorker | None:
-        """Start a worker on the node with the fewest deaths and then the most room; None if a node left just now."""
+        """Start a worker; return None if there is no room, because a node has just left."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         used = Counter(worker.node.node.id for worker in self.workers)
         roomy = [node for name, node in self.pool.ready.items() if used[name] < node.n_workers]
         if not roomy:
             return None
+        # A node on which workers die may be broken, or short of memory: others come first, then those with most room.
         node = min(roomy, key=lambda node: (self._deaths[node.node.id], used[node.node.id] / node.n_workers))
         there = NodeAffinitySchedulingStrategy(node.node.id, soft=False)
         actor = self.ray.remote(_WorkerActor).options(
@@ -240,7 +239,7 @@ class RayExecutor:
         worker = busy[reference]
         task, worker.task = worker.task, None
         assert task is not None
-        # Whatever kills an actor, a node or the task itself, the scheduler decides whether to try again.
+        # Whatever killed the actor, the node or the task itself: the scheduler decides whether to try again.
         try:
             return TaskEnd(task, self.ray.get(reference))
         except self.ray.exceptions.RayError:

@@ -1,4 +1,4 @@
-"""Explains large corpora on all nodes of a Ray cluster: the same lines, in the same order, as on one machine."""
+"""Explains large corpora on all nodes of a Ray cluster, with the same output as on one machine."""
 
 import itertools
 import json
@@ -20,17 +20,17 @@ from fresh.rationalizer import BATCH_SIZE, Rationalizer, find_model, from_files
 from fresh.reporting.console import to_record
 
 Batch = Mapping[str, Sequence[Any]]
-"""One row in Ray's form: its number, its kind (documents, lines, error or skipped), and its content in bytes."""
+"""A Ray batch of one row: its number, its kind (documents, lines, error or skipped), and its content in bytes."""
 LOCAL_SHARE = 0.001
-"""Share of a resource that only this machine has: it ties the reader to it."""
+"""Share of a resource that only this machine has, which ties the reader to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """What is explained, and how."""
+    """What to explain, and how."""
 
     source: str
-    """A file of this machine."""
+    """A file on this machine."""
     reads: DataConfig
     ratio: float | None = None
     scores: bool = False
@@ -43,19 +43,19 @@ def explain_on_cluster(
     """Explain the texts of a file on a cluster, with a model in each worker; no shared disk is needed.
 
     :param model: Folder of a saved model, or its name on the model hub.
-    :param bad: Receives in the end what was skipped.
+    :param bad: Receives the number of skipped rows at the end.
     :param address: Address of the cluster; see :func:`fresh.experiments.ray_cluster.connect`.
-    :param n_workers: Maximum number of workers; by default one a GPU or, without GPUs, one a core.
-    :return: JSON lines, some hundred at a time.
+    :param n_workers: Maximum number of workers; by default one per GPU or, without GPUs, one per core.
+    :return: JSON lines, a few hundred at a time.
     """
-    # Refuse here and at once what would be refused on a node, and later.
+    # Refuse at once what a node would refuse minutes later.
     loaded = Rationalizer.from_pretrained(model, device="cpu")
     if request.ratio is not None:
         loaded.check_ratio(request.ratio)
     next(read_documents(request.source, request.reads, BadRows()), None)
     with connect(address) as ray:
         for number, row in enumerate(_process(ray, read_files(find_model(model, {})), request, n_workers)):
-            assert row["number"] == number
+            assert row["number"] == number  # Ray promises the order, and the output depends on it
             content = row["content"].decode()
             if row["kind"] == "error":
                 raise ValueError(content)
@@ -69,15 +69,15 @@ def explain_on_cluster(
 def _process(
     ray: Any, files: Mapping[str, bytes], request: ExplainRequest, n_workers: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Read a file on this machine and explain it on all, a group of documents at a time, in their order."""
+    """Read a file on this machine, and explain it on all machines in groups of documents, in their order."""
     data = optional_import("ray.data", "ray", "A Ray cluster")
     n_fitting, resources = _divide_cluster(check_nodes(ray), request.device)
     context = data.DataContext.get_current()
-    context.target_max_block_size = 1  # each group is a block by itself, and goes wherever there is room
+    context.target_max_block_size = 1  # each group is a block of its own, and goes to any free worker
     context.execution_options.preserve_order = True
     context.enable_progress_bars = context.print_on_execution_start = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    reference = [ray.put(files)]  # in a list, so that Ray does not resolve it before it is needed
+    reference = [ray.put(files)]  # in a list: Ray resolves references that are arguments themselves
     here = {f"node:{ray.util.get_node_ip_address()}": LOCAL_SHARE}
     groups = data.from_items([{"folder": str(Path.cwd())}]).map_batches(
         _read_groups, batch_size=1, fn_args=[request, reference], num_cpus=0, resources=here
@@ -93,7 +93,7 @@ def _process(
 
 
 def _divide_cluster(nodes: Sequence[Node], device: str) -> tuple[int, dict[str, float]]:
-    """Return how many workers a cluster has room for, and what each of them needs."""
+    """Return how many workers fit on a cluster, and the resources of each."""
     n_gpus = 0 if device == "cpu" else sum(node.n_gpus for node in nodes)
     if n_gpus:
         return n_gpus, {"num_cpus": 1, "num_gpus": 1}
@@ -101,15 +101,17 @@ def _divide_cluster(nodes: Sequence[Node], device: str) -> tuple[int, dict[str, 
 
 
 def _read_groups(batch: Batch, request: ExplainRequest, files: Sequence[Any]) -> Iterator[Batch]:
-    """Read the documents of a file in the groups in which `Rationalizer.explain_stream` explains them.
+    """Read the documents of a file in the same groups as `Rationalizer.explain_stream`.
 
-    :param batch: The folder in which the command was given.
+    :param batch: The current folder of the command.
     :param files: A reference to the files of the model.
     """
+    # The same groups, because the size of a batch affects the last bits of probabilities.
     os.chdir(batch["folder"][0])
     bad, count = BadRows(), itertools.count()
     try:
         documents = read_documents(request.source, request.reads, bad)
+        # Texts that are too long are skipped here, not by the workers, so that groups stay full.
         if request.reads.skip_bad:
             documents = drop_too_long(documents, _load(files, "cpu"), bad)
         while group := list(itertools.islice(documents, BATCH_SIZE)):
@@ -121,12 +123,12 @@ def _read_groups(batch: Batch, request: ExplainRequest, files: Sequence[Any]) ->
 
 
 class _Explainer:
-    """Holds the model, and explains one group after the other."""
+    """Holds the model, and explains groups of documents."""
 
     def __init__(self, request: ExplainRequest, files: Sequence[Any]) -> None:
         import torch
 
-        torch.set_num_threads(1)  # there is a worker for each core
+        torch.set_num_threads(1)  # each core has a worker
         self.request, self.model = request, _load(files, request.device)
 
     def __call__(self, batch: Batch) -> Batch:
@@ -149,7 +151,6 @@ def _row(number: int, kind: str, content: bytes) -> Batch:
 
 
 def _load(files: Sequence[Any], device: str) -> Rationalizer:
-    """Load the model from its files, on any node of the cluster."""
     import ray
 
     return from_files(ray.get(files[0]), device)

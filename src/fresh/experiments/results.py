@@ -1,24 +1,29 @@
-"""Results of runs: read from a store, selected, grouped, and compared by their settings."""
+"""Results of runs: read from a store, selected, compared by their settings, and summarized in a manifest."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import fresh
 from fresh.config import suggest
 from fresh.errors import ConfigError
 from fresh.experiments.store import PLAN_FIELDS, TIMES, RunStore, check_folder
 from fresh.metrics.bootstrap import short
-from fresh.training.config import FREE
+from fresh.training.config import FREE, LATER
 
 MAIN_METRIC = "macro-F1"
-"""The metric that is shown by default."""
+"""The default metric."""
 MISSING = "–"
+TRIAL = re.compile(r", trial \d+$")
+"""The end of the name of a row that is one trial of a search."""
 SECONDS = "seconds"
-"""Duration of a run by itself: training and testing, with everything that it shares with other runs."""
+"""Duration of training and testing, including everything that a run shares with others."""
 EXPLAIN_SECONDS = "explain seconds"
 TIMED = (EXPLAIN_SECONDS, SECONDS)
-UNRECORDED = "what no setting says, such as how many documents there are"
-"""How runs differ whose settings and seeds are the same."""
+UNRECORDED = "something that no setting records, such as the number of documents"
+"""How runs differ that have the same settings and the same seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,7 @@ class RunResult:
     seed: int
     settings: Mapping[str, Any]
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Everything that was measured, durations included; empty until the run is finished."""
+    """Everything that was measured, including durations; empty until the run is finished."""
     failure: str | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
     """The whole report; empty until the run is finished."""
@@ -64,6 +69,7 @@ def _read_result(store: RunStore, planned: Mapping[str, Any]) -> RunResult:
     key = planned["key"]
     report = store.read_report(key) or {}
     times = report.get(TIMES, {})
+    # Durations of one machine are metrics for tables and figures, although reports keep them apart.
     metrics = dict(report.get("figures", {}))
     if EXPLAIN_SECONDS in times:
         metrics[EXPLAIN_SECONDS] = times[EXPLAIN_SECONDS]
@@ -93,9 +99,9 @@ def select(results: Sequence[RunResult], conditions: Mapping[str, str]) -> list[
 
 
 def _split_values(text: str, known: Iterable[str], name: str) -> list[str]:
-    """Split text at commas into known values of a setting; a longer value wins over one that it starts with."""
-    ordered, values, rest = sorted(known, key=len, reverse=True), list[str](), text
+    """Split text at commas into known values of a setting, which may contain commas."""
     # Longest first: "ours, top_k" is one value even if "ours" is another.
+    ordered, values, rest = sorted(known, key=len, reverse=True), list[str](), text
     while True:
         value = next((value for value in ordered if f"{rest},".startswith(f"{value},")), None)
         if value is None:
@@ -107,7 +113,7 @@ def _split_values(text: str, known: Iterable[str], name: str) -> list[str]:
 
 
 def format_value(value: object) -> str:
-    """Format the value of a setting; a setting that a run does not have is a dash."""
+    """Format the value of a setting; None, for a run without the setting, is a dash."""
     return MISSING if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -123,8 +129,9 @@ def check_names(results: Iterable[RunResult], names: Iterable[str], extra: Itera
 
 
 def check_metrics(results: Iterable[RunResult], names: Iterable[str]) -> None:
-    """Refuse metrics that no run has; until the first run is finished, any name is accepted."""
+    """Refuse metrics that no run has."""
     known = sorted({name for result in results for name in result.metrics})
+    # Metrics are known from reports only. An empty table is no reason to refuse the name of a metric.
     problems = [suggest(name, "a metric of these runs", known) for name in names if known and name not in known]
     if problems:
         raise ConfigError("\n".join(problems))
@@ -132,10 +139,7 @@ def check_metrics(results: Iterable[RunResult], names: Iterable[str]) -> None:
 
 def unique_runs(results: Iterable[RunResult]) -> list[RunResult]:
     """Drop runs that are listed again under the name of another row."""
-    unique: dict[str, RunResult] = {}
-    for result in results:
-        unique.setdefault(result.key, result)
-    return list(unique.values())
+    return [same[0] for same in group_by(results, lambda result: result.key).values()]
 
 
 def group_by(results: Iterable[RunResult], key: Callable[[RunResult], Any]) -> dict[Any, list[RunResult]]:
@@ -147,7 +151,7 @@ def group_by(results: Iterable[RunResult], key: Callable[[RunResult], Any]) -> d
 
 
 def metric_values(results: Iterable[RunResult], metric: str) -> list[float]:
-    """Collect one metric of all runs that have it."""
+    """List one metric of all runs that have it."""
     return [result.metrics[metric] for result in results if metric in result.metrics]
 
 
@@ -160,38 +164,41 @@ def mean_and_range(values: Sequence[float]) -> str:
 
 
 def differing_settings(runs: Sequence[RunResult]) -> list[str]:
-    """List the settings in which runs differ, except the seed and settings that only affect speed."""
+    """List the settings in which runs differ, except the seed and settings that affect only speed."""
     names = dict.fromkeys(["corpus", *(name for run in runs for name in run.settings)])
     return [name for name in names if name not in ("seed", *FREE) and len({str(run.get(name)) for run in runs}) > 1]
 
 
 def mixed_settings(runs: Iterable[RunResult]) -> tuple[str, ...]:
-    """List everything in which runs of one cell differ besides the seed; two runs with one seed differ in something."""
+    """List everything in which the runs of a cell differ besides the seed."""
     unique = unique_runs(runs)
+    # Different runs with one seed differ in something, even if no setting says in what.
     has_duplicates = len({run.seed for run in unique}) < len(unique)
     return tuple(differing_settings(unique) or ([UNRECORDED] if has_duplicates else []))
 
 
 def distinguishing_settings(cells: Iterable[Sequence[RunResult]]) -> tuple[str, ...]:
-    """Choose a few settings that split cells until the runs of each differ in nothing but the seed."""
+    """Choose a few settings that split cells until the runs of each differ only in the seed."""
     names: list[str] = []
     mixed = [list(cell) for cell in cells if differing_settings(cell)]
+
+    def split(name: str) -> list[list[RunResult]]:
+        """Split the mixed cells by a setting, and list the parts that are still mixed."""
+        parts = [part for cell in mixed for part in group_by(cell, lambda run: str(run.get(name))).values()]
+        return list(filter(differing_settings, parts))
+
     while mixed:
         candidates = dict.fromkeys(name for cell in mixed for name in differing_settings(cell))
-        # Greedy: take the setting that leaves the fewest mixed cells.
-        left = {name: [part for cell in mixed for part in _split(cell, name)] for name in candidates}
-        names.append(min(candidates, key=lambda name: len(left[name])))
-        mixed = left[names[-1]]
+        # Greedy: the setting that leaves the fewest mixed cells.
+        best = min(candidates, key=lambda name: len(split(name)))
+        names.append(best)
+        mixed = split(best)
     return tuple(names)
 
 
-def _split(cell: Sequence[RunResult], name: str) -> Iterator[list[RunResult]]:
-    """Split a cell by a setting, and return the parts that are still mixed."""
-    return filter(differing_settings, group_by(cell, lambda run: str(run.get(name))).values())
-
-
 def matching_runs(runs: Sequence[RunResult], others: Sequence[RunResult]) -> list[RunResult]:
-    """Select the runs that agree with other runs, setting by setting, wherever there are such runs."""
+    """Select the runs that agree best with other runs in their settings."""
+    # Setting by setting; one in which no run agrees is ignored, such as the ratio of full text.
     matching = list(runs)
     for name in differing_settings(runs):
         values = {str(run.get(name)) for run in others}
@@ -209,7 +216,7 @@ def status(results: Sequence[RunResult]) -> Iterator[str]:
 
 
 def run_counts(results: Sequence[RunResult]) -> str:
-    """Count the runs that are finished, failed and open."""
+    """Count the finished, failed and open runs."""
     runs = unique_runs(results)
     n_done, n_failed = sum(bool(run.report) for run in runs), sum(run.failure is not None for run in runs)
     n_runs = "1 run" if len(runs) == 1 else f"{len(runs):,} runs"
@@ -224,3 +231,69 @@ def damaged_reports(results: Sequence[RunResult]) -> Iterator[str]:
                 f"damaged: {result.damaged}, the report of {result}, has no metrics that can be read. "
                 "Repeat the `fresh run` command to redo the run."
             )
+
+
+# The manifest: everything that is known about the runs of an experiment
+
+N_DIGITS = 6
+"""Decimal places of metrics."""
+
+
+def make_manifest(results: Sequence[RunResult]) -> dict[str, Any]:
+    """Collect data, settings, versions, machines, durations, and every run; what all runs share is listed once."""
+    done = [result for result in results if result.report]
+    reports, times = [result.report for result in done], [result.report[TIMES] for result in done]
+    failures = {str(result): result.failure for result in results if result.failure}
+    # A report from before a setting existed was made with the value that reproduces it.
+    settings = [{**LATER, **report["all settings"]} for report in reports]
+    first = settings[0] if settings else {}
+    common = {
+        name: value
+        for name, value in first.items()
+        if all(name in other and other[name] == value for other in settings)
+    }
+    machines = Counter(tuple(sorted(report["machine"].items())) for report in reports)
+    ends = [own["finished"] for own in times]
+    unique = [result.report[TIMES] for result in unique_runs(done)]
+    seconds = sum(own["seconds"] for own in unique)
+    shared = sum(own.get("shared seconds", 0.0) for own in unique)
+    return {
+        "fresh": fresh.__version__,
+        "runs": {"done": len(done), "failed": len(failures), "all": len(results)},
+        "data": _describe_data(done),
+        "machines": [{**dict(machine), "runs": count} for machine, count in machines.items()],
+        "finished": [min(ends, default=""), max(ends, default="")],
+        "seconds of runs, without what they share": round(seconds, 1),
+        # Reports do not name the runs that share work, so it counts once for each run that needs it.
+        "seconds of runs, each with all that it shares": round(seconds + shared, 1),
+        "settings of all": common,
+        "each": [
+            {
+                "row": result.row,
+                "corpus": result.corpus,
+                "seed": result.seed,
+                "key": result.key,
+                "settings": {name: value for name, value in own.items() if name not in common},
+                "figures": {name: round(value, N_DIGITS) for name, value in result.report["figures"].items()},
+                "notes": result.report["notes"],
+                TIMES: result.report[TIMES],
+            }
+            for result, own in zip(done, settings, strict=True)
+        ],
+        "failures": failures,
+    }
+
+
+def _describe_data(done: Iterable[RunResult]) -> dict[str, list[dict[str, Any]]]:
+    """List the documents of each corpus by seeds: a seed may decide the split, and a method may leave documents out."""
+    seeds: dict[str, dict[tuple[Any, ...], set[int]]] = {}
+    for result in done:
+        kind = (result.report["data"], *result.report["documents"])
+        seeds.setdefault(result.corpus, {}).setdefault(kind, set()).add(result.seed)
+    return {
+        corpus: [
+            {"digest": digest, "documents": documents, "seeds": sorted(own)}
+            for (digest, *documents), own in kinds.items()
+        ]
+        for corpus, kinds in seeds.items()
+    }

@@ -1,4 +1,4 @@
-"""Run experiments from their grid files: what `fresh run` does."""
+"""Runs experiments from their grid files, as `fresh run` does."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,14 +17,14 @@ from fresh.methods.config import RATIO_DISCRETIZERS
 
 
 class GridResult(NamedTuple):
-    """How an experiment ended."""
+    """The outcome of an experiment."""
 
     name: str
     n_runs: int
     failures: dict[str, str]
     """Why each failed run failed, by its label."""
     n_dropped: int = 0
-    """Finished runs of an earlier plan of this name that are not in the current plan."""
+    """Finished runs that are in the previous plan of this name but not in the current one."""
 
 
 def run_grids(
@@ -37,12 +37,12 @@ def run_grids(
     documents: int | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> list[GridResult]:
-    """Do all unfinished runs of several grids with the same workers; work that they share is done once.
+    """Do all unfinished runs of several grids; work that they share is done once.
 
     :param paths: The grid files.
     :param out: Folder of runs, which several experiments may share; finished runs in it are not repeated.
     :param data_dir: Folder with the files of the paper's corpora.
-    :param executor: Runs the tasks; by default, as many processes as suit this machine.
+    :param executor: Runs the tasks; by default, as many processes as fit on this machine.
     :param retry: Repeat runs that failed before.
     :param documents: Maximum number of documents of each split.
     :param overrides: Settings that override those of the files.
@@ -51,8 +51,9 @@ def run_grids(
     checked = [check_grid(grid, data_dir) for grid in grids]
     workers = executor or LocalExecutor(out, data_dir)
     try:
-        if not any(grid.errors for grid in checked):  # else there is nothing to do
+        if not any(grid.errors for grid in checked):  # otherwise `plan_all` refuses the grids
             workers.prepare(sum(len(grid.specs) for grid in grids))
+        # Read before they are overwritten, to report runs that are no longer planned.
         earlier = {grid.name: store.planned_keys(grid.name) for grid in grids}
         plans = plan_all(checked, data_dir, store)
         tasks = label_tasks(list({task.key: task for plan in plans.values() for task in plan}.values()))
@@ -75,15 +76,16 @@ def run_grids(
 
 
 def _remove_used_gates(tasks: Sequence[Task], store: RunStore) -> None:
-    """Delete gates whose workers were killed after the last run that needed them."""
+    """Delete gates that were left when a worker was killed after the last run that needed them."""
     for gate in (task for task in tasks if task.kind == "gate" and store.shared_folder(task.key).exists()):
+        # A grid may cut a gate in one way only. Then it stays for the other way, which a later grid may need.
         is_done = [store.read_report(task.key) is not None for task in tasks if gate.key in task.needs]
         if is_done == [True] * len(RATIO_DISCRETIZERS):
             remove_shared(store, gate.key)
 
 
 def _read_grids(paths: Sequence[Path], overrides: Mapping[str, Any] | None, documents: int | None) -> list[Grid]:
-    """Read grid files; refuse them with all that is wrong with any, or if two have one name."""
+    """Read grid files; refuse them with all of their problems, or if two have the same name."""
     grids: dict[str, Grid] = {}
     problems: list[str] = []
     names: dict[str, Path] = {}

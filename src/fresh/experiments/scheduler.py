@@ -1,4 +1,4 @@
-"""The order in which the tasks of a grid are given to workers, and what happens to tasks that fail."""
+"""The scheduler: starts tasks in their order, and retries those whose worker died or whose GPU was full."""
 
 import time
 from collections import Counter
@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from fresh.experiments.artifacts import has_scores
+from fresh.experiments.live_view import LiveView
 from fresh.experiments.plan import Task
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
 
 MAX_DEATHS = 3
-"""How many workers may die on one task before it fails."""
+"""Workers that may die on one task before it fails."""
 MAX_CROWDED = 3
 """How often a task may run out of GPU memory beside others before it waits until it can run alone."""
 N_DONE_PER_STEP = 2
-"""Times the current limit: tasks that must be done until the limit rises by one after a GPU was full."""
+"""After a GPU was full, the limit rises by one whenever this many times the limit of tasks are done."""
 PAUSE = 0.2
-"""Seconds until another look at what other processes work on."""
+"""Seconds until a task that another process works on is tried again."""
 
 
 class TaskEnd(NamedTuple):
@@ -33,71 +34,31 @@ class Executor(Protocol):
 
     @property
     def n_workers(self) -> int:
-        """Number of tasks that it runs at once."""
-        ...
+        """Maximum number of tasks at once."""
 
     def prepare(self, n_tasks: int) -> None:
-        """Start workers in advance if that takes a while.
-
-        :param n_tasks: Maximum number of tasks to come.
-        """
-        ...
+        """Start workers in advance, for at most so many tasks."""
 
     def start(self, task: Task) -> None:
-        """Start a task on a free worker."""
-        ...
+        """Start a task on an idle worker."""
 
     def wait(self) -> TaskEnd:
         """Wait until one of the started tasks ends."""
-        ...
 
     def release_idle(self) -> None:
-        """End all idle workers but one, and so free the memory that they hold."""
-        ...
+        """End all idle workers but one, to free the memory that they hold."""
 
     def close(self) -> None:
         """End all workers; unfinished tasks are stopped."""
-        ...
-
-
-class ProgressView(Protocol):
-    """Shows the progress of a grid."""
-
-    def set_tasks(self, tasks: Sequence[Task]) -> None:
-        """Set the tasks to do; all others are done, or failed before."""
-        ...
-
-    def on_start(self, task: Task) -> None:
-        """Handle a task that was given to a worker."""
-        ...
-
-    def on_busy(self, task: Task) -> None:
-        """Handle a task that waits because another process works on it."""
-        ...
-
-    def on_crowded(self, task: Task, is_last: bool) -> None:
-        """Handle a task that waits because the GPU was full.
-
-        :param is_last: Whether it waits until it can run alone.
-        """
-        ...
-
-    def on_death(self, task: Task) -> None:
-        """Handle a task that waits because its worker died."""
-        ...
-
-    def on_end(self, task: Task, outcome: Outcome) -> None:
-        """Handle a task that is done or failed."""
-        ...
 
 
 @dataclass(slots=True)
 class Scheduler:
-    """Gives tasks to an executor as soon as what they need is done."""
+    """Starts each task when the tasks that it needs are done."""
 
     store: RunStore
     executor: Executor
-    view: ProgressView
+    view: LiveView
     experiments: Sequence[str] = ()
     """Experiments whose plans must remain in the folder of runs."""
     pending: list[Task] = field(default_factory=list)
@@ -109,14 +70,14 @@ class Scheduler:
     n_crowded: Counter[str] = field(default_factory=Counter)
     """How often each task ran out of GPU memory beside others."""
     limit: int | None = None
-    """Number of tasks at once since a GPU was full; None if none ever was."""
+    """Maximum number of tasks at once; None until a GPU is full."""
     n_done_at_limit: int = 0
     retry_after: dict[str, int] = field(default_factory=dict)
-    """How many tasks must have ended until one that ran out of memory is tried again."""
+    """Number of tasks that must have ended before a task that ran out of memory is tried again."""
     retry_alone: list[Task] = field(default_factory=list)
-    """Tasks that ran out of memory too often, and are tried again alone, in the end."""
+    """Tasks that ran out of memory too often, which run alone when all others are done."""
     is_alone: bool = False
-    """Whether the running task is one of these."""
+    """Whether a task of `retry_alone` is running."""
 
     @property
     def n_ended(self) -> int:
@@ -130,7 +91,6 @@ class Scheduler:
         :return: Why each failed task failed, by its key.
         :raises StoreDeletedError: If the folder of runs is deleted meanwhile.
         """
-        assert {need for task in tasks for need in task.needs} <= {task.key for task in tasks}
         self.pending = self._unfinished(tasks)
         self.view.set_tasks(self.pending)
         while self.pending or self.retry_alone or self.running:
@@ -143,6 +103,7 @@ class Scheduler:
                 self._start(self.retry_alone.pop(0))
             if self.running:
                 end = self.executor.wait()
+                # Workers create the folders that they need, and would fill a deleted folder of runs anew.
                 self.store.check_plans(self.experiments)
                 self._handle(end)
         return self.failed
@@ -155,7 +116,7 @@ class Scheduler:
             reason = None if task.key in self.done else self.store.read_failure(task.key)
             if reason is not None:
                 self.failed[task.key] = reason
-        # Backwards, since each task comes after those that it needs: one pass is enough.
+        # One pass backwards is enough, since each task comes after the tasks that it needs.
         needed = {task.key for task in runs} - self.done - self.failed.keys()
         for task in reversed(tasks):
             if task.key in needed and not (task.kind == "scores" and has_scores(self.store.shared_folder(task.key))):
@@ -164,7 +125,6 @@ class Scheduler:
         return [task for task in tasks if task.key in needed]
 
     def _start_ready(self) -> None:
-        """Start tasks, in their order, until all workers are busy or no task is ready."""
         for task in list(self.pending):
             if len(self.running) >= min(self.executor.n_workers, self.limit or self.executor.n_workers):
                 return
@@ -190,7 +150,7 @@ class Scheduler:
         if outcome is None:
             self.n_deaths[task.key] += 1
             if self.n_deaths[task.key] < MAX_DEATHS:
-                queue.insert(0, task)
+                queue.insert(0, task)  # first, since others may need it
                 self.view.on_death(task)
             else:
                 self._fail(task, f"Its worker died {MAX_DEATHS} times, perhaps because memory ran out.", f"{task}: ")
@@ -198,7 +158,7 @@ class Scheduler:
             queue.append(task)
             self.view.on_busy(task)
             if not self.running:
-                self.retry_after.clear()  # the other process may work on it for long
+                self.retry_after.clear()  # else nothing runs here until the other process is done
             time.sleep(PAUSE)
         elif outcome.status == "crowded" and not was_alone:
             self._defer(task)
@@ -211,15 +171,14 @@ class Scheduler:
             self._fail(task, outcome.error + also, f"{task}: ", outcome.where)
 
     def _defer(self, task: Task) -> None:
-        """Lower the limit, and retry a task after as many others have ended as are running; in the end, alone."""
+        """Lower the limit, and retry a task when as many others have ended as are running now; at last, alone."""
+        # Beside fewer others first: when such tasks waited for the end at once, five were left to run one by one.
         self.n_crowded[task.key] += 1
         is_last = self.n_crowded[task.key] == MAX_CROWDED
-        # When such tasks waited for the end at once, five were left over and ran one after the other. So a task is
-        # first retried with fewer others.
         if is_last:
             self.retry_alone.append(task)
         else:
-            # Before all others, since these may need it; after deferred ones, which keep their order.
+            # At the front, because others may need it, but behind tasks that were deferred before.
             self.pending.insert(len(self.retry_after), task)
             self.limit, self.n_done_at_limit = max(1, len(self.running)), 0
             self.retry_after[task.key] = self.n_ended + self.limit
@@ -228,15 +187,14 @@ class Scheduler:
         self.view.on_crowded(task, is_last)
 
     def _raise_limit(self) -> None:
-        """Try one more task at once after enough tasks were done at the current limit."""
         self.n_done_at_limit += 1
         if self.limit is not None and self.n_done_at_limit >= N_DONE_PER_STEP * self.limit:
             self.limit, self.n_done_at_limit = self.limit + 1, 0
 
     def _fail(self, task: Task, error: str, name: str = "", where: str = "") -> None:
-        """Give up a task, and so the tasks that need it.
+        """Give up a task, and the tasks that need it.
 
-        :param name: What these put in front of the error.
+        :param name: What their errors start with.
         :param where: The traceback, if it was not written yet.
         """
         self.failed[task.key] = error if task.kind == "run" else name + error

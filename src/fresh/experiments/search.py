@@ -1,4 +1,4 @@
-"""A search for good settings: many trainings, each judged on dev, in a study that can be resumed."""
+"""A search for good settings: many trials, each evaluated on dev, in an Optuna study that can be resumed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -41,9 +41,9 @@ SEARCH_FILE, TRIALS_FILE, BEST_FILE = "search.json", "trials.log", "best.toml"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The values of a setting that a search draws from: a few, or all between two."""
+    """The values that a search draws for a setting: some choices, or a range."""
 
-    # Folders of searches hold the repr of this class: its name and its fields must stay.
+    # Folders of searches contain the repr of this class, so its name and its fields must stay.
     name: str
     choices: tuple[float, ...] = ()
     low: float = 0.0
@@ -51,7 +51,7 @@ class Span:
     log: bool = False
 
     def draw(self, trial: Any) -> float:
-        """Have an Optuna trial draw a value."""
+        """Draw a value with an Optuna trial."""
         if self.choices:
             return float(trial.suggest_categorical(self.name, self.choices))
         return float(trial.suggest_float(self.name, self.low, self.high, log=self.log))
@@ -93,11 +93,11 @@ def search(
     progress: Progress | None = None,
     **settings: Any,
 ) -> dict[str, float]:
-    """Train with settings that are drawn at random, judge each model on dev, and write the best settings to a file.
+    """Train with random settings, evaluate each model on dev, and write the best settings to a file.
 
-    :param out: Folder of the search; an interrupted search is resumed there.
-    :param trials: Number of trainings in all.
-    :param space: What is drawn, such as ``lambda_1=0.01:1:log``; by default the method's space in `SPACES`.
+    :param out: Folder of the search; to resume an interrupted search, use the same folder.
+    :param trials: Total number of trials.
+    :param space: What to draw, such as ``lambda_1=0.01:1:log``; by default the method's space in `SPACES`.
     :return: The best settings.
     """
     optuna = optional_import("optuna", "search", "fresh search")
@@ -112,13 +112,15 @@ def search(
     own = {name: value for name, value in run_identity(run, splits, None).items() if name != "train.epochs"}
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
     study = _open_study(optuna, Path(out), {**own, **lasting, "space": [repr(span) for span in spans]})
+    # Written with the best values, so that `fresh train --config best.toml` trains the same model.
     fixed = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
-    context = RunContext(progress=progress, feature_store=FeatureStore.from_config(run.method.train.engine))
+    context = RunContext(progress=progress, feature_store=FeatureStore(run.method.train.engine))
     while len(_finished_trials(study)) < trials:
         result = _run_trial(optuna, study, spans, splits, run, context)
         progress.say(f"Trial {len(_finished_trials(study))} of {trials}: {result}")
         if _has_best(study):
             _write_best(Path(out) / BEST_FILE, {**fixed, "method": run.config.method}, study.best_params)
+    # Optuna raises an error of its own for the best of no finished trial.
     if not _has_best(study):
         raise ConfigError("Every trial failed. Search other values, or a lower learning_rate.")
     return dict(study.best_params)
@@ -133,12 +135,12 @@ def _read_space(space: Sequence[str], run: RunSettings) -> list[Span]:
     spans = [read_span(text, method) for text in space or SPACES[method]]
     for span in spans:
         for edge in span.choices or (span.low, span.high):
-            _replace_settings(run, {span.name: edge})  # refuses invalid values before any work
+            _replace_settings(run, {span.name: edge})  # refuses invalid values before the first trial
     return spans
 
 
 def _open_study(optuna: Any, folder: Path, about: dict[str, Any]) -> Any:
-    """Create a study in a folder, or open the one that is there if it is of the same search."""
+    """Create a study in a folder, or open the one of the same search that is there."""
     note = folder / SEARCH_FILE
     if note.is_file():
         known = json.loads(note.read_text(encoding="utf-8"))
@@ -159,7 +161,7 @@ def _run_trial(
     optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: RunSettings, context: RunContext
 ) -> str:
     """Draw values, train with them, record the score on dev or the failure, and describe the result."""
-    # A seed for each trial makes its values the same however often the search was interrupted.
+    # With a seed for each trial, an interrupted search draws the same values as an uninterrupted one.
     seed = np.random.SeedSequence((run.method.train.seed, len(_finished_trials(study)))).generate_state(1)[0]
     study.sampler = optuna.samplers.RandomSampler(seed=int(seed))
     trial = study.ask()
@@ -168,9 +170,9 @@ def _run_trial(
     trial_run = _replace_settings(run, values)
     try:
         model = train_method(run.config.method, splits, trial_run.method, context, None).model
-    # A training that diverges fails its trial only: these values may be bad.
     except DataError:
         raise  # no other values would help
+    # A training that diverges fails only its trial.
     except ValueError as error:
         study.tell(trial, state=optuna.trial.TrialState.FAIL)
         return f"{shown}: no result ({error})"
@@ -194,7 +196,6 @@ def _has_best(study: Any) -> bool:
 
 
 def _write_best(path: Path, fixed: Mapping[str, Any], best: Mapping[str, float]) -> None:
-    """Write the fixed and the best settings as a settings file."""
     values = {name.rpartition(".")[2]: value for name, value in fixed.items()} | dict(best)
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None]
     write_text(path, "\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""Whether a setting matters: Welch's t-test over seeds between two of its values, all else being equal."""
+"""Comparisons of two values of a setting: Welch's t-test over seeds, all else being equal."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ ALPHA = 0.05
 
 
 class Contrast(NamedTuple):
-    """Two values of a setting that are compared."""
+    """Two values of a setting to compare."""
 
     name: str
     first: str
@@ -40,7 +40,7 @@ class Contrast(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContrastTest:
-    """The runs with one value against those with the other, all else being equal."""
+    """The test of runs with one value against runs with the other, all else being equal."""
 
     contrast: Contrast
     common: dict[str, str]
@@ -64,25 +64,25 @@ class WelchTable:
 
     @property
     def names(self) -> list[str]:
-        """Settings that tell the comparisons apart, besides the corpus."""
+        """Settings, besides the corpus, in which comparisons differ."""
         names = dict.fromkeys(name for one in self.tests for name in one.common if name != "corpus")
         return [name for name in names if len({one.common[name] for one in self.tests if name in one.common}) > 1]
 
     @property
     def compared_setting(self) -> str | None:
-        """The setting that is compared, if it is the same everywhere."""
+        """The compared setting, if all comparisons have the same."""
         names = {one.contrast.name for one in self.tests}
         return names.pop() if len(names) == 1 else None
 
     def adjusted(self) -> dict[int, float]:
-        """Correct the p values of all tests that could be made, by the number of their comparison."""
+        """Correct all p values, by the number of their comparison; one that could not be tested has none."""
         ps = {str(number): one.test.p for number, one in enumerate(self.tests) if one.test.p is not None}
         return {int(result.name): result.adjusted for result in holm(ps)}
 
     def to_table(self, marked: bool = True) -> Table:
-        """Format the table; comparisons that hold after the correction are in bold, unless runs are mixed.
+        """Format the table; differences that are significant after the correction are bold, unless runs are mixed.
 
-        :param marked: Whether notes explain marks and bold cells, which comma-separated values do not have.
+        :param marked: Whether to explain marks and bold cells, which CSV does not have.
         """
         labels = ("corpus", *self.names, self.compared_setting or "first − second")
         header = (*labels, "first", "second", "difference", "t", "df", "p", "p (Holm)")
@@ -103,7 +103,6 @@ class WelchTable:
         return (*common, values if self.compared_setting else str(one.contrast))
 
     def _records(self, adjusted: dict[int, float]) -> Iterator[dict[str, object]]:
-        """Return each comparison with full precision."""
         for number, one in enumerate(self.tests):
             test = {"t": one.test.t, "degrees of freedom": one.test.degrees, "p": one.test.p}
             yield {
@@ -128,7 +127,7 @@ class WelchTable:
         yield f"{self.tests[0].first.metric}: mean (min–max) over {over}; the difference is between the means."
         if mixed:
             sides = f"{MIXED}: runs that" if marked else "Runs of one side"
-            yield f"{sides} differ also in {', '.join(mixed)}. {NAME_ONE}"
+            yield f"{sides} also differ in {', '.join(mixed)}. {NAME_ONE}"
         if n_tests:
             tests = "the one test" if n_tests == 1 else f"all {n_tests} tests"
             bold = "; bold: below .05" if has_bold and marked else ""
@@ -143,7 +142,7 @@ class WelchTable:
 
 
 def signed(value: float) -> str:
-    """Format a difference with its sign, even if it is too small for its digits to show."""
+    """Format a difference with its sign, even if all of its digits are 0."""
     sign = "-" if value < 0 else "+" if value > 0 else ""
     return f"{sign}{short(abs(value))}"
 
@@ -153,7 +152,7 @@ def _format_p(p: float | None) -> str:
 
 
 def parse_contrast(results: Sequence[RunResult], text: str) -> Contrast:
-    """Parse SETTING=FIRST:SECOND; values may contain colons."""
+    """Parse SETTING=FIRST:SECOND."""
     name, sign, values = text.partition("=")
     if not sign or ":" not in values:
         raise ConfigError(
@@ -161,6 +160,7 @@ def parse_contrast(results: Sequence[RunResult], text: str) -> Contrast:
         )
     check_names(results, [name])
     known = {format_value(result.get(name)) for result in results}
+    # Values may contain colons, as 0.05:0.5: of all ways to divide the text, take the first with two known values.
     pairs = [(values[:place], values[place + 1 :]) for place, sign in enumerate(values) if sign == ":"]
     first, second = next((pair for pair in pairs if known.issuperset(pair)), pairs[0])
     for value in (first, second):
@@ -170,17 +170,17 @@ def parse_contrast(results: Sequence[RunResult], text: str) -> Contrast:
 
 
 def welch_table(results: Sequence[RunResult], contrasts: Sequence[Contrast], metric: str = MAIN_METRIC) -> WelchTable:
-    """Make all comparisons that the runs allow.
+    """Compare runs that differ only in the compared setting and the seed.
 
-    Runs are compared where all settings are equal except the compared one and the seed. Rows, which have names of their
-    own, are compared on each corpus, split by whatever else tells runs of one row apart.
+    Rows are compared on each corpus, whatever their settings. If runs of one row differ in more than the seed, they are
+    compared only with matching runs.
     """
     check_metrics(results, [metric])
     tests = [test for contrast in contrasts for test in _test_contrast(results, contrast, metric)]
     if not tests:
         raise ConfigError(
-            f"There is nothing to compare for {', '.join(map(str, contrasts))}: no two finished runs differ in only "
-            "that and the seed. Compare rows, as in row=FIRST:SECOND, or finish more runs."
+            f"There is nothing to compare for {', '.join(map(str, contrasts))}: no two finished runs differ only in "
+            "it and the seed. Compare rows, as in row=FIRST:SECOND, or finish more runs."
         )
     return WelchTable(tuple(tests), tuple(results))
 
@@ -202,7 +202,7 @@ def _test_contrast(results: Sequence[RunResult], contrast: Contrast, metric: str
 def _common_settings(result: RunResult, name: str, split: Sequence[str]) -> dict[str, str]:
     """List what must be equal for a comparison.
 
-    :param split: Settings that tell runs of one row apart.
+    :param split: Settings in which runs of one row differ.
     """
     names = (
         split if name == "row" else [other for other in sorted(result.settings) if other not in (name, "seed", *FREE)]

@@ -1,4 +1,4 @@
-"""The documents of a grid's corpora: read when needed, with their digests cached in the folder of runs."""
+"""The corpora of a grid: read when needed, with their digests cached in the folder of runs."""
 
 import contextlib
 import functools
@@ -24,9 +24,9 @@ from fresh.pipeline import RunSettings, read_splits
 from fresh.progress import SILENT
 
 N_IN_MEMORY = 2
-"""Corpora that are kept in memory."""
+"""Number of corpora that are kept in memory."""
 MAX_FILES = 5000
-"""In larger folders, looking at all files takes longer than reading a corpus."""
+"""With more files, checking all of them takes longer than reading the corpus."""
 FileStamp = tuple[str, int, int, int]
 Item = TypeVar("Item")
 
@@ -35,9 +35,8 @@ class CorpusSummary(NamedTuple):
     """What a plan needs to know about a corpus."""
 
     digest: str
-    """Digest of all documents."""
     n_words: int
-    """Words of the training documents."""
+    """Number of words in the training documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +45,16 @@ class Sources:
 
     data_dir: Path | None
     store: RunStore | None = None
-    """Where summaries of corpora are cached; without a store, every corpus is read."""
+    """Where summaries are cached; without a store, every corpus is read."""
     splits_in_memory: dict[str, Splits] = field(default_factory=dict)
     usable_in_memory: dict[str, Splits] = field(default_factory=dict)
     summaries: dict[str, CorpusSummary] = field(default_factory=dict)
     stamps: dict[tuple[Path, ...], list[FileStamp] | None] = field(default_factory=dict)
     uncached: dict[str, Path] = field(default_factory=dict)
-    """Cache files of summaries that were computed here and not written yet."""
+    """Cache files of new summaries, which `save_cache` writes."""
 
     def splits(self, spec: RunSpec, run: RunSettings) -> Splits:
-        """Read the corpus of a run, with as many documents as the grid says."""
+        """Read the corpus of a run, or the sample of it that the grid sets."""
 
         def read() -> Splits:
             whole = read_splits(*spec.source(self.data_dir), run, SILENT)
@@ -79,7 +78,7 @@ class Sources:
         """Summarize the corpus of a run, from the cache if its files have not changed."""
         key = self.key(spec, run)
         if key not in self.summaries:
-            # Look at the files before reading them: a change meanwhile must not hide behind the stamps of afterwards.
+            # Stamp files before reading them: with later stamps, a change during reading would go unnoticed.
             path = self._cache_file(key, spec, run)
             summary = None if path is None else _read_summary(path)
             if summary is None:
@@ -92,21 +91,21 @@ class Sources:
         return self.summaries[key]
 
     def key(self, spec: RunSpec, run: RunSettings) -> str:
-        """Compute a name for what is read; custom files are split by the seed, and read as settings say."""
+        """Identify what is read; for custom files, that depends on settings, and their split on the seed."""
         about = [spec.corpus, spec.documents]
         return short_hash([*about, spec.data, asdict(run.config.data), spec.seed] if spec.data else about)
 
     def save_cache(self) -> None:
-        """Write the summaries that were computed here, as far as the disk allows: they can be computed again."""
+        """Write new summaries to the cache."""
         assert self.store is not None
         for key, path in self.uncached.items():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # nothing is lost: they can be computed again
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with self.store.claim(f"known-{path.stem}", wait=True):
                     write_text(path, json.dumps(self.summaries[key]._asdict()))
 
     def _cache_file(self, key: str, spec: RunSpec, run: RunSettings) -> Path | None:
-        """Return where a summary is cached, under a name that changes with every file; None for too many files."""
+        """Return where a summary is cached; the name changes with every change of a file. None for too many files."""
         if self.store is None:
             return None
         if spec.data:
@@ -127,7 +126,8 @@ def _read_summary(path: Path) -> CorpusSummary | None:
 
 
 def _stamp_files(paths: Sequence[Path]) -> list[FileStamp] | None:
-    """Take the sizes and times of all files, one of which changes with every change; None for too many files."""
+    """List the sizes and times of all files; None for too many files."""
+    # ctime too: `cp -p`, `tar` and `rsync -t` set mtime, so a file may change and keep its size and mtime.
     stamps: list[FileStamp] = []
     for file in (file for path in paths for file in _walk(path)):
         with contextlib.suppress(FileNotFoundError):  # a broken link, or deleted since
@@ -147,18 +147,18 @@ def _walk(path: Path) -> Iterator[Path]:
 
 @functools.cache
 def _stamp_code() -> list[FileStamp]:
-    """Take the stamps of our own code: another version may read files differently."""
+    """Stamp our own code: another version may read files differently."""
     return _stamp_files(sorted(Path(str(fresh.__file__)).parent.rglob("*.py"))) or []
 
 
 def sample(examples: Sequence[Example], n_max: int | None) -> tuple[Example, ...]:
-    """Sample examples, in their order; at random, because some corpora are sorted by label."""
+    """Sample examples at random, because some corpora are sorted by label, and keep their order."""
     return tuple(examples[place] for place in sorted(_random_order(len(examples))[:n_max]))
 
 
 def _random_order(n_examples: int) -> list[int]:
-    """Shuffle places with a fixed seed, so that smaller samples are part of larger ones."""
-    # Seeded by the number of documents, not by the run: all runs of a quick look use the same documents.
+    # Seeded by the number of documents, not by the run: all runs of a quick look use the same documents, and a smaller
+    # sample is part of a larger one.
     places: list[int] = np.random.default_rng(n_examples).permutation(n_examples).tolist()
     return places
 
@@ -167,6 +167,7 @@ def _check_classes(splits: Splits, spec: RunSpec) -> None:
     """Refuse a sample so small that a class is missing from the training documents."""
     if spec.documents is None:
         return
+    # The sample is a prefix of a fixed random order, so the least size that has a document of each class is known.
     first_places: dict[str, int] = {}
     for n_before, place in enumerate(_random_order(len(splits.train))):
         first_places.setdefault(splits.train[place].label, n_before)
@@ -179,7 +180,7 @@ def _check_classes(splits: Splits, spec: RunSpec) -> None:
 
 
 def _remember(items: dict[str, Item], key: str, make: Callable[[], Item]) -> Item:
-    """Look an item up, or make it; the least recently used one is dropped."""
+    """Look up or make an item, and drop the least recently used one."""
     item = items.pop(key) if key in items else make()
     while len(items) >= N_IN_MEMORY:
         items.pop(next(iter(items)))

@@ -1,4 +1,4 @@
-"""The folder of all runs: which are done, which failed, and which process works on what."""
+"""The folder of runs: reports, failures, plans, and locks of running tasks."""
 
 import fcntl
 import json
@@ -14,12 +14,12 @@ from fresh.errors import ConfigError, FreshError
 REPORT, FAILURE, PLANS = "report.json", "failed.json", "plans"
 SECONDS_FILE = "seconds.json"
 TIMES = "times"
-"""Key of a report with the durations and the end of its run. Equal runs on one machine are equal in all else."""
+"""Key of a report with the durations and the end of its run. Equal runs on one machine differ only here."""
 DURATIONS = ("seconds", "shared seconds", "explain seconds")
 PLAN_FIELDS = {"key", "row", "corpus", "seed", "settings"}
 """What a plan says about a run."""
 VERSION = 2
-"""Version of reports. Version 1, which had durations among the metrics, is read too; others are done again."""
+"""Version of reports. Version 1, which had durations among the metrics, is read too; runs of others are repeated."""
 READABLE = (1, VERSION)
 
 
@@ -33,7 +33,7 @@ class BusyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RunStore:
-    """A folder with one folder a run, the work that runs share, and a plan for each experiment."""
+    """A folder with one folder for each run, the work that runs share, and a plan for each experiment."""
 
     path: Path
 
@@ -51,14 +51,14 @@ class RunStore:
 
     @contextmanager
     def claim(self, key: str, wait: bool = False) -> Iterator[None]:
-        """Hold the lock of a task; it ends with the process, however the process ends.
+        """Hold the lock of a task.
 
         :param wait: Wait for the lock instead of raising an error.
         :raises BusyError: If another process holds it.
         """
         path = self.path / "claims" / key
         path.parent.mkdir(parents=True, exist_ok=True)
-        # flock, not a lock file: the kernel releases it when a process is killed, so that no stale lock is left.
+        # flock, not a lock file: the kernel releases it however the process ends, so that no stale lock is left.
         with path.open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -74,14 +74,15 @@ class RunStore:
         return _upgrade(report)
 
     def damaged_report(self, key: str) -> Path | None:
-        """Return the path of a report that cannot be read; a report of another version is not damaged."""
+        """Return the path of a report if it cannot be read; a report of another version is not damaged."""
         path = self.run_folder(key) / REPORT
         report = read_record(path) or {}
         is_known = report.get("version", VERSION) in READABLE
         return path if path.exists() and is_known and not _has_metrics(report) else None
 
     def save_report(self, key: str, report: Mapping[str, Any]) -> None:
-        """Write the report of a run, which makes the run finished."""
+        """Write the report of a run, which marks the run as finished."""
+        # Written as a whole or not at all: a report that exists is complete, however a worker was killed.
         self.run_folder(key).mkdir(parents=True, exist_ok=True)
         write_text(self.run_folder(key) / REPORT, json.dumps({"version": VERSION, **report}, indent=1))
         self.clear_failure(key)
@@ -119,19 +120,17 @@ class RunStore:
     def write_plan(self, name: str, about: str, runs: Sequence[Mapping[str, Any]], figure: Mapping[str, Any]) -> None:
         """Write which runs make up an experiment.
 
-        :param runs: For each run, what `PLAN_FIELDS` lists.
+        :param runs: The `PLAN_FIELDS` of each run.
         :param figure: What `fresh plot` draws by default.
         """
         self.plan_file(name).parent.mkdir(parents=True, exist_ok=True)
         plan = {"name": name, "about": about, "figure": figure, "runs": list(runs)}
+        # Several processes may start the same experiment at once, and would write the same temporary file.
         with self.claim(f"{PLANS}-{name}", wait=True):
             write_text(self.plan_file(name), json.dumps(plan, indent=1))
 
     def check_plans(self, names: Sequence[str]) -> None:
-        """Make sure that plans still exist.
-
-        :raises StoreDeletedError: If one does not; most likely, the whole folder was deleted.
-        """
+        """Raise unless all plans still exist; if one does not, the whole folder was probably deleted."""
         missing = [name for name in names if not self.plan_file(name).exists()]
         if missing:
             raise StoreDeletedError(
@@ -144,9 +143,9 @@ class RunStore:
         return sorted(path.stem for path in (self.path / PLANS).glob("*.json"))
 
     def planned_keys(self, name: str) -> set[str]:
-        """List the keys of the runs of an experiment, as far as its plan can be read."""
-        runs = (read_record(self.plan_file(name)) or {}).get("runs")
-        return {str(run.get("key")) for run in runs if isinstance(run, dict)} if isinstance(runs, list) else set()
+        """List the keys of the runs of an experiment; empty if it has no plan, or a damaged one."""
+        plan = read_record(self.plan_file(name))
+        return {str(run["key"]) for run in plan["runs"]} if plan is not None and _is_plan(plan) else set()
 
     def read_plan(self, name: str) -> dict[str, Any]:
         """Read the plan of an experiment."""
@@ -176,7 +175,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 
 def _has_metrics(report: Mapping[str, Any]) -> bool:
-    """Return whether a report has metrics, and numbers wherever there must be numbers."""
+    """Return whether a report has metrics, and all metrics and durations are numbers."""
     metrics, times = report.get("figures"), report.get(TIMES, report)
     if not isinstance(metrics, dict) or not metrics or not isinstance(times, dict):
         return False
@@ -185,10 +184,9 @@ def _has_metrics(report: Mapping[str, Any]) -> bool:
 
 
 def _upgrade(report: dict[str, Any]) -> dict[str, Any]:
-    """Convert a report of version 1 to the current form."""
     if report["version"] == VERSION:
         return report
-    # Durations among the metrics made equal runs look different.
+    # Version 1 had durations among the metrics, so that equal runs looked different.
     metrics = report["figures"]
     times = {name: part.pop(name) for part in (report, metrics) for name in (*DURATIONS, "finished") if name in part}
     return {**report, "version": VERSION, TIMES: times}

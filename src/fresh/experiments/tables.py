@@ -24,31 +24,31 @@ from fresh.experiments.results import (
 )
 from fresh.reporting.tables import Position, Table
 
-# pandas does not make this shorter: labels keep the order of the grid, a cell keeps its runs for the check that they
-# differ in nothing but the seed, and `fresh table` works, and starts at once, with the base installation.
+# pandas would not make this shorter: labels keep the order of the grid, and a cell keeps its runs, to check that they
+# differ only in the seed. Without pandas, `fresh table` works with the base installation, and starts at once.
 
 METRIC = "figure"
-"""Name by which several metrics are told apart, as if it were a setting."""
+"""Name that stands for the metric, as if it were a setting."""
 LOW_IS_GOOD = (*TIMED, "unread")
 NEITHER_IS_GOOD = ("kept",)
 READS_ALL = "full_text"
-"""The method that selects no words, and so is not ranked among those that do."""
+"""The method that selects no words, and is not ranked among those that do."""
 MIXED = "†"
 """Marks a cell whose runs differ in more than the seed."""
 NAME_ONE = "Name one experiment: fresh table RUNS EXPERIMENT."
 
 Label = tuple[str, ...]
-"""The values of all settings that make up a row or a column."""
+"""The values of the settings that make a row or a column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A metric of runs that should differ in their seeds only."""
+    """A metric of runs that should differ only in their seeds."""
 
     metric: str
     values: tuple[float, ...]
     n_planned: int
-    """Number of runs when all are done."""
+    """Number of values when all runs are done."""
     ranked: bool = True
     """Whether it may be the best of its column."""
     mixed: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Cell:
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def relative_to(self, reference: Sequence[float], mixed: Iterable[str] = ()) -> "Cell":
-        """Divide by the mean of a reference; without one, or if it is 0, no values are left.
+        """Divide by the mean of a reference; if there is none, or its mean is 0, the cell becomes empty.
 
         :param mixed: How the runs of the reference differ besides the seed.
         """
@@ -89,7 +89,7 @@ class PivotTable:
     """Cells by row and column."""
 
     row_names: tuple[str, ...]
-    """The settings that tell rows apart."""
+    """The settings that make rows."""
     column_names: tuple[str, ...]
     rows: tuple[Label, ...]
     columns: tuple[Label, ...]
@@ -106,12 +106,12 @@ class PivotTable:
         return tuple(dict.fromkeys(name for cell in self.cells.values() for name in cell.mixed))
 
     def best(self) -> Iterator[tuple[Label, Label]]:
-        """Find the best cells of each column, among those that are complete and not mixed; ties at three digits."""
+        """Find the best cells of each column among those that are complete and not mixed."""
         rivals: dict[tuple[Label, str], dict[Label, float]] = {}
         for (row, column), cell in self.cells.items():
             if cell.ranked and cell.is_complete and cell.values and not cell.mixed:
                 sign = -1 if cell.metric in LOW_IS_GOOD else 1
-                # As many digits as are shown: of two equal numbers, not one only is bold.
+                # With as many digits as a cell shows: two cells that look equal are both bold.
                 rivals.setdefault((column, cell.metric), {})[row] = sign * round(cell.mean, 3)
         for (column, _), means in rivals.items():
             if len(means) > 1:
@@ -120,7 +120,7 @@ class PivotTable:
     def to_table(self, marked: bool = True) -> Table:
         """Format the table.
 
-        :param marked: Whether notes explain the marks of cells, which comma-separated values do not have.
+        :param marked: Whether to explain marks and bold cells, which CSV does not have.
         """
         n_labels, rows, columns = len(self.row_names), self.rows, self.columns
         header = (*self.row_names, *(", ".join(column) for column in columns))
@@ -150,11 +150,10 @@ class PivotTable:
         if marked:
             yield from self._legend(has_best)
         elif self.mixed:
-            yield f"differ in: runs of one cell differ also in {', '.join(self.mixed)}. {self._hint()}"
+            yield f"differ in: runs in one cell also differ in {', '.join(self.mixed)}. {self._hint()}"
         yield from status(self.results)
 
     def _legend(self, has_best: bool) -> Iterator[str]:
-        """Explain the marks that occur."""
         if has_best:
             has_full_text = any(result.get("method") == READS_ALL for result in self.results)
             yield f"Bold: the best mean of a column{', full text left out' if has_full_text else ''}."
@@ -165,11 +164,11 @@ class PivotTable:
             yield f"{n_done}/{n_planned}: {n_done} of {n_planned} {runs} are done; such cells are not ranked."
         if self.mixed:
             mixed = ", ".join(self.mixed)
-            yield f"{MIXED}: runs that differ also in {mixed}; such cells are not ranked. {self._hint()}"
+            yield f"{MIXED}: runs that also differ in {mixed}; such cells are not ranked. {self._hint()}"
 
     def _hint(self) -> str:
         names = distinguishing_settings(cell.runs for cell in self.cells.values())
-        return f"Tell them apart: rows={','.join((*self.row_names, *names))!r}." if names else NAME_ONE
+        return f"Separate them: rows={','.join((*self.row_names, *names))!r}." if names else NAME_ONE
 
 
 def pivot(
@@ -180,9 +179,9 @@ def pivot(
 ) -> PivotTable:
     """Group runs into the cells of a table.
 
-    :param metrics: Names of metrics; several have columns of their own unless ``rows`` or ``columns`` name "figure".
-    :param rows: Settings that tell rows apart, or "row", "corpus" or "seed". By default the rows of the grid, and what
-        else tells runs apart that would be in one cell but differ in more than the seed.
+    :param metrics: Names of metrics; several make a column each unless ``rows`` or ``columns`` name "figure".
+    :param rows: Settings, or "row", "corpus" or "seed". By default the rows of the grid; rows whose runs differ in more
+        than the seed are split.
     :param columns: The same for columns.
     """
     check_names(results, (*(rows or ()), *columns), extra=(METRIC,))
@@ -201,7 +200,7 @@ def pivot(
 
 
 def group_cells(results: Sequence[RunResult], rows: Sequence[str], columns: Sequence[str]) -> list[list[RunResult]]:
-    """Group runs that would be in one cell."""
+    """Group runs by cells."""
     return list(group_by(results, lambda run: (_label(run, rows, ""), _label(run, columns, ""))).values())
 
 
@@ -216,7 +215,7 @@ def _label(result: RunResult, names: Sequence[str], metric: str) -> Label:
 
 
 def _sort_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
-    """Sort labels by one setting after the other: numbers by size, all else in the order of the grid, dashes last."""
+    # By one setting after the other: numbers by size, names in the order of the grid, dashes last.
     unique = list(dict.fromkeys(labels))
     ranks: list[dict[str, tuple[bool, float]]] = []
     for values in map(dict.fromkeys, zip(*unique, strict=True)):
@@ -229,10 +228,10 @@ def _sort_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
 
 
 def divide_by_row(table: PivotTable, results: Sequence[RunResult], row: str) -> PivotTable:
-    """Divide all metrics by the mean of one row in the same column, of runs with the same settings if it has several.
+    """Divide all metrics by the mean of one row in the same column, over runs with the same settings.
 
-    :param results: Where to look for the row, which the table need not show.
-    :param row: Values of the settings that tell rows apart, separated by commas.
+    :param results: All runs; the table may leave out the row.
+    :param row: The label of the row: values of the settings that make rows, separated by commas.
     """
     names = [name for name in table.row_names if name not in table.split]
     by_row = group_by(results, lambda result: ", ".join(_label(result, names, "")))
@@ -247,7 +246,7 @@ def divide_by_row(table: PivotTable, results: Sequence[RunResult], row: str) -> 
 
 
 def _is_in_column(run: RunResult, names: Sequence[str], column: Label) -> bool:
-    """Return whether a run belongs to a column; one without a setting of it, such as a ratio, fits all."""
+    # A run without a setting fits all of its columns: full text is the reference at every ratio.
     return all(
         name == METRIC or run.get(name) is None or own == value
         for name, own, value in zip(names, run.label(names), column, strict=True)

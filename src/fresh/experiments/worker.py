@@ -1,4 +1,4 @@
-"""What a worker does with a task: train a shared model, score documents, or train and test a run."""
+"""A worker trains shared models, scores documents, and trains and tests runs, one task after the other."""
 
 import contextlib
 import importlib.metadata
@@ -32,7 +32,7 @@ from fresh.experiments.artifacts import (
     train_support_model,
 )
 from fresh.experiments.grid import RunSpec, result_settings, shares_gate, shares_scores
-from fresh.experiments.plan import Task, gate_key, scores_key, support_key, tasks_of
+from fresh.experiments.plan import Task, tasks_of
 from fresh.experiments.results import EXPLAIN_SECONDS
 from fresh.experiments.sources import Sources
 from fresh.experiments.store import TIMES, BusyError, RunStore
@@ -55,7 +55,7 @@ from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext, inference_precision
 
 CHECKPOINT_SECONDS = 60.0
-"""Seconds between two checkpoints of a network: many networks train at once, and share a disk."""
+"""Seconds between two checkpoints of a network; many networks that train at once share a disk."""
 HEARTBEAT_SECONDS = 2.0
 """Minimum number of seconds between two heartbeats."""
 CLOCK_SLACK = 1.0
@@ -64,7 +64,7 @@ METRICS = (
     *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
     *AGREEMENT_MEASURES,
 )
-"""What is measured of a run, besides durations."""
+"""Everything that is measured on a run, except durations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Outcome:
     """How a task ended."""
 
     status: Literal["done", "busy", "crowded", "failed"]
-    """busy: another process works on it; crowded: the GPU, which other workers share, was full."""
+    """busy: another process works on it; crowded: the GPU, which it shares with other workers, was full."""
     error: str = ""
     seconds: float = 0.0
     where: str = ""
@@ -81,13 +81,13 @@ class Outcome:
 
 @dataclass(slots=True)
 class Worker:
-    """Does one task after the other, and keeps in memory what the next may need too."""
+    """Does tasks, and keeps data and features in memory for the next ones."""
 
     store: RunStore
     data_dir: Path | None
     sources: Sources = field(init=False)
     feature_store: tuple[str, FeatureStore] | None = None
-    """Output of frozen layers for whole documents, and the digest of these."""
+    """The digest of a corpus, and the output of frozen layers for its documents."""
     progress: Progress = SILENT
 
     def __post_init__(self) -> None:
@@ -97,18 +97,19 @@ class Worker:
         """Do a task, unless it is done already or another process works on it."""
         started = time.perf_counter()
         try:
-            with self._claim(task), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the notes of the report have what matters
+            pulse = self.store.heartbeat_file(task.key)
+            with self.store.claim(task.key), heartbeat(pulse) as self.progress, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the report has them as notes
                 has_worked = self._do(task)
                 if has_worked and task.kind != "run":
                     self.store.add_seconds(task.key, time.perf_counter() - started)
         except BusyError:
             return Outcome("busy")
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other runs go on
+        except Exception as error:  # noqa: BLE001 - no error of one task may stop the others
             message = f"{type(error).__name__}: {error}{disk_hint(error)}"
             seconds = time.perf_counter() - started
             if is_out_of_memory(error):
-                self.feature_store = None
+                self.feature_store = None  # it may be most of the memory that this process holds
                 return Outcome("crowded", message, seconds, traceback.format_exc())
             if task.kind == "run":
                 with contextlib.suppress(OSError):  # a full disk may be the reason; the outcome has the message too
@@ -118,53 +119,28 @@ class Worker:
             torch.cuda.empty_cache()  # for the other workers on the GPU
         return Outcome("done", seconds=time.perf_counter() - started if has_worked else 0.0)
 
-    @contextmanager
-    def _claim(self, task: Task) -> Iterator[None]:
-        """Lock a task, and write its progress to a file."""
-        with self.store.claim(task.key), heartbeat(self.store.heartbeat_file(task.key)) as progress:
-            self.progress = progress
-            try:
-                yield
-            finally:
-                self.progress = SILENT
-
     def _do(self, task: Task) -> bool:
         """Do a task if it is not done yet, and return whether there was anything to do."""
         spec, run = task.spec, task.spec.resolve(self.data_dir)
         digest = self.sources.summary(spec, run).digest
-        # The key was computed by another process, perhaps on another machine: files may have changed since, or differ.
+        # Another process computed the key, perhaps on another machine: files may have changed since, or differ there.
         if task.key not in {planned.key for planned in tasks_of(spec, run, digest)}:
             raise DataError(
                 f"The data of {spec.corpus} or its encoder changed during the experiment. Start the experiment again."
             )
-        if task.kind == "support":
-            return self._do_support(spec, run, digest)
-        if task.kind == "gate":
-            return self._do_gate(task, run, digest)
-        if task.kind == "scores":
-            return self._do_scores(task, run, digest)
-        if self.store.read_report(task.key) is not None:
-            return False
-        self.store.save_report(task.key, self._do_run(spec, run, task.key, digest))
-        remove_folder(self.store.run_folder(task.key) / "partial")
-        if shares_gate(run) and self._is_gate_used_up(spec, digest):
-            remove_shared(self.store, gate_key(spec, run, digest))  # it is large
-        return True
+        work = {"support": self._do_support, "gate": self._do_gate, "scores": self._do_scores, "run": self._do_run}
+        return work[task.kind](task, run, digest)
 
-    def _is_gate_used_up(self, spec: RunSpec, digest: str) -> bool:
-        """Return whether every run is done that cuts the same gate."""
-        specs = [replace(spec, settings={**spec.settings, "discretizer": cut}) for cut in RATIO_DISCRETIZERS]
-        return all(self.store.read_report(own.key(own.resolve(self.data_dir), digest)) is not None for own in specs)
-
-    def _do_support(self, spec: RunSpec, run: RunSettings, digest: str) -> bool:
-        context = self._context(self.store.shared_folder(support_key(spec, run, digest)), run, digest)
+    def _do_support(self, task: Task, run: RunSettings, digest: str) -> bool:
+        context = self._context(self.store.shared_folder(task.key), run, digest)
         if is_trained(run.method.train, context.with_name(SUPPORT)):
             return False
-        train_support_model(self.sources.usable_splits(spec, run), run.method, context)
+        train_support_model(self.sources.usable_splits(task.spec, run), run.method, context)
         return True
 
     def _do_gate(self, task: Task, run: RunSettings, digest: str) -> bool:
         assert isinstance(run.method, GateConfig)
+        # Another process may have done all runs of this gate, and deleted it, since this task was planned.
         if self._is_gate_used_up(task.spec, digest):
             return False
         context = self._context(self.store.shared_folder(task.key), run, digest).with_name(task.spec.method)
@@ -173,53 +149,68 @@ class Worker:
         train_gate(self.sources.usable_splits(task.spec, run), run.method, context)
         return True
 
+    def _is_gate_used_up(self, spec: RunSpec, digest: str) -> bool:
+        """Return whether every run is done that cuts the same gate."""
+        specs = [replace(spec, settings={**spec.settings, "discretizer": cut}) for cut in RATIO_DISCRETIZERS]
+        return all(self.store.read_report(own.key(own.resolve(self.data_dir), digest)) is not None for own in specs)
+
     def _do_scores(self, task: Task, run: RunSettings, digest: str) -> bool:
-        """Score all documents; if the support model is not trained to its end, its training is resumed first."""
+        """Score all documents; if the training of the support model is not complete, resume it first."""
         assert isinstance(run.method, FreshConfig)
         splits, folder = self.sources.usable_splits(task.spec, run), self.store.shared_folder(task.key)
         if load_scores(folder, splits) is not None:
             return False
-        key = support_key(task.spec, run, digest)
+        [key] = task.needs
         context = self._context(self.store.shared_folder(key), run, digest)
         trained = is_trained(run.method.train, context.with_name(SUPPORT))
+        # Two processes must not train in one folder. A complete network is only read, which needs no lock.
         with contextlib.nullcontext() if trained else self.store.claim(key):
             support = train_support_model(splits, run.method, context)
         save_scores(folder, splits, run.method, support, context)
         return True
 
+    def _do_run(self, task: Task, run: RunSettings, digest: str) -> bool:
+        if self.store.read_report(task.key) is not None:
+            return False
+        self.store.save_report(task.key, self._make_report(task, run, digest))
+        remove_folder(self.store.run_folder(task.key) / "partial")
+        if shares_gate(run) and self._is_gate_used_up(task.spec, digest):
+            remove_shared(self.store, *task.needs)  # a network, which no other run needs
+        return True
+
     def _context(self, folder: Path, run: RunSettings, digest: str, whole: bool = True) -> RunContext:
         """Make a context that keeps checkpoints in a folder.
 
-        :param whole: Whether whole documents are read, for which frozen features are kept while the corpus stays.
+        :param whole: Whether the network reads whole documents. The features of its frozen layers are then kept in
+            memory for the next tasks on the same corpus.
         """
+        # Only those of the current corpus are kept, since they are large.
         if whole and (self.feature_store is None or self.feature_store[0] != digest):
-            self.feature_store = digest, FeatureStore.from_config(run.method.train.engine)
+            self.feature_store = digest, FeatureStore(run.method.train.engine)
         folder.mkdir(parents=True, exist_ok=True)
-        feature_store = self.feature_store[1] if whole and self.feature_store is not None else None
         return RunContext(
             progress=self.progress,
             folder=folder,
-            feature_store=feature_store,
+            feature_store=self.feature_store[1] if whole and self.feature_store is not None else None,
             checkpoint_every=CHECKPOINT_SECONDS,
             retention="best",
         )
 
-    def _do_run(self, spec: RunSpec, run: RunSettings, key: str, digest: str) -> dict[str, Any]:
-        """Train and test a run, and return its report."""
-        started = time.perf_counter()
+    def _make_report(self, task: Task, run: RunSettings, digest: str) -> dict[str, Any]:
+        started, spec = time.perf_counter(), task.spec
         splits, scores = self.sources.usable_splits(spec, run), None
         if shares_scores(run):
-            scores = load_scores(self.store.shared_folder(scores_key(spec, run, digest)), splits)
+            scores = load_scores(self.store.shared_folder(*task.needs), splits)
             if scores is None:
-                raise ValueError("The scores of this run are missing or damaged. Try again what failed: retry=True.")
-        context = self._run_context(spec, run, key, digest)
+                raise ValueError("The scores of this run are missing or damaged. Retry failed runs: retry=True.")
+        context = self._run_context(task, run, digest)
         if spec.reads == "complement":
             metrics, times = _measure_complement(splits, run, scores, context)
         else:
             metrics, times = measure(splits, train(splits, spec, run, scores, context), run.method.train)
-        shared = [task.key for task in tasks_of(spec, run, digest) if task.kind != "run"]
+        shared = [planned.key for planned in tasks_of(spec, run, digest) if planned.kind != "run"]
         return {
-            "key": key,
+            "key": task.key,
             "corpus": spec.corpus,
             "row": spec.row,
             "seed": spec.seed,
@@ -239,18 +230,19 @@ class Worker:
             },
         }
 
-    def _run_context(self, spec: RunSpec, run: RunSettings, key: str, digest: str) -> RunContext:
-        """Make the context of a run: its own folder, or that of the shared network if this is trained already."""
+    def _run_context(self, task: Task, run: RunSettings, digest: str) -> RunContext:
+        """Make the context of a run: its own folder, or that of the shared network if it is trained already."""
+        method = task.spec.method
         tags = isinstance(run.method, FreshConfig) and run.method.tagging.has_tagger
-        whole = spec.method not in ("random", "human") and (tags or not shares_scores(run))
-        own = self._context(self.store.run_folder(key) / "partial", run, digest, whole)
+        whole = method not in ("random", "human") and (tags or not shares_scores(run))
+        own = self._context(self.store.run_folder(task.key) / "partial", run, digest, whole)
         own = replace(own, retention="nothing")  # the report follows at once
-        # A full-text run is its support model, and a gate is cut after training: neither is trained a second time.
+        # A full-text run is its support model, and a gate is cut after training: neither is trained twice.
         if isinstance(run.method, FullTextConfig):
-            shared = replace(own, name=SUPPORT, folder=self.store.shared_folder(support_key(spec, run, digest)))
-        elif isinstance(run.method, GateConfig):
-            folder = self.store.shared_folder(gate_key(spec, run, digest))
-            shared = gate_context(run.method.discretizer, replace(own, name=spec.method, folder=folder))
+            shared = replace(own, name=SUPPORT, folder=self.store.shared_folder(*task.needs))
+        elif isinstance(run.method, GateConfig) and task.needs:
+            folder = self.store.shared_folder(*task.needs)
+            shared = gate_context(run.method.discretizer, replace(own, name=method, folder=folder))
         else:
             return own
         return shared if is_trained(run.method.train, shared) else own
@@ -259,7 +251,7 @@ class Worker:
 def train(
     splits: Splits, spec: RunSpec, run: RunSettings, scores: StoredScores | None, context: RunContext
 ) -> MethodResult:
-    """Train a model, from stored scores where there are any."""
+    """Train the model of a run."""
     if scores is not None and isinstance(run.method, FreshConfig):
         return train_scored(splits, run.method, scores, context)
     if isinstance(run.method, FullTextConfig):
@@ -281,9 +273,9 @@ def measure(splits: Splits, result: MethodResult, config: TrainConfig) -> tuple[
         started = time.perf_counter()
         explanations = explain_all(model, documents, SILENT, "")
         seconds = time.perf_counter() - started
-        on_dev = model.predictor.predict([rationale for rationale, _ in cut_examples(splits.dev, result.dev_masks)])
+        on_dev = model.predictor.predict([rationale for rationale, _ in cut_examples(splits.dev, result.dev_masks())])
         predictions, masks = [item.prediction for item in explanations], [item.mask for item in explanations]
-        # Of a support model only its scores may be left, which know what it did not read.
+        # With stored scores there is no support model here, but they know how many words it read.
         unread = scorer.share_unread(documents) if isinstance(scorer, StoredScores) else share_unread(model, documents)
     metrics = {
         **_score_predictions(splits, predictions, masks, on_dev),
@@ -297,12 +289,12 @@ def measure(splits: Splits, result: MethodResult, config: TrainConfig) -> tuple[
 def _measure_complement(
     splits: Splits, run: RunSettings, scores: StoredScores | None, context: RunContext
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Train and test a predictor that reads the words that were not selected."""
     assert isinstance(run.method, FreshConfig)
     assert scores is not None
     scored = score_and_cut(splits, run.method, scores, context, None)
     test_masks = scored.extractor.extract([example.document for example in splits.test])
-    complements = [[~mask for mask in masks] for masks in (scored.masks, scored.dev_masks, test_masks)]
+    # The words that were not selected are the complement of each mask, cut by the same code as any rationale.
+    complements = [[~mask for mask in masks] for masks in (scored.masks(), scored.dev_masks(), test_masks)]
     train_part, dev_part, test_part = (
         cut_examples(part, masks)
         for part, masks in zip((splits.train, splits.dev, splits.test), complements, strict=True)
@@ -329,7 +321,7 @@ def _score_predictions(
 
 
 def agreement(examples: Sequence[Example], explanations: Sequence[Explanation]) -> dict[str, float]:
-    """Measure agreement with human rationales, on the documents that have one."""
+    """Measure agreement with human rationales, on documents that have one."""
     pairs = [pair for pair in zip(examples, explanations, strict=True) if has_rationale(pair[0])]
     if not pairs:
         return {}
@@ -343,7 +335,7 @@ def _describe_machine() -> dict[str, str]:
 
 
 class _Heartbeat:
-    """A progress that is written to a file now and then, so that others see it wherever the worker is."""
+    """Writes progress to a file, where other processes and machines see it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -354,7 +346,7 @@ class _Heartbeat:
 
     @contextmanager
     def task(self, name: str, total: int | None) -> Iterator[Advance]:
-        """Start a piece of work, and write how much of it is done."""
+        """Start a piece of work, and report how much of it is done."""
         n_done = 0
 
         def advance(steps: int, _note: str) -> None:
@@ -367,7 +359,7 @@ class _Heartbeat:
         yield advance
 
     def write(self, text: str) -> None:
-        """Write the file; a disk that is full or gone is no reason to stop."""
+        """Write the file; errors, as of a full disk, are ignored."""
         self.last = time.monotonic()
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(exist_ok=True)
@@ -376,7 +368,7 @@ class _Heartbeat:
 
 @contextmanager
 def heartbeat(path: Path) -> Iterator[Progress]:
-    """Write progress to a file, which is deleted in the end."""
+    """Write progress to a file, which is deleted at the end."""
     remove_heartbeat(path)
     try:
         yield _Heartbeat(path)
@@ -385,7 +377,7 @@ def heartbeat(path: Path) -> Iterator[Progress]:
 
 
 def remove_heartbeat(path: Path) -> None:
-    """Delete a heartbeat, perhaps of a worker that was killed; if that is not possible, nothing is lost."""
+    """Delete a heartbeat, perhaps one of a worker that was killed."""
     with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
 
@@ -393,7 +385,7 @@ def remove_heartbeat(path: Path) -> None:
 def read_heartbeat(path: Path, since: float = 0.0) -> str:
     """Read the progress of a task; empty if there is none.
 
-    :param since: When the task was started; an older heartbeat is of a worker that was killed.
+    :param since: When the task started; an older heartbeat is from a worker that was killed.
     """
     try:
         return path.read_text(encoding="utf-8") if path.stat().st_mtime >= since - CLOCK_SLACK else ""

@@ -1,4 +1,4 @@
-"""Baselines: predictors that read the full text, random words, or the words that people marked."""
+"""Baselines: predictors of the full text, of random words, and of the words that people marked."""
 
 from dataclasses import fields, replace
 
@@ -30,14 +30,14 @@ def train_full_text(
 
 
 def train_random(splits: Splits, config: RandomConfig, context: RunContext | None = None) -> MethodResult:
-    """Train a predictor on random words, in their order, as many as a rationale has."""
+    """Train a predictor on random words: as many as a rationale has, in the order of the document."""
     shared = {item.name: getattr(config, item.name) for item in fields(CutConfig)}
     result = fresh.train(splits, FreshConfig(**shared, scorer="random"), context)
     return replace(result, model=replace(result.model, settings=settings_record("random", config)))
 
 
 def train_human(splits: Splits, config: HumanConfig, context: RunContext | None = None) -> MethodResult:
-    """Train a predictor on people's rationales; the model explains the documents of the splits and no others."""
+    """Train a predictor on people's rationales; the model explains the documents of these splits only."""
     context = (context or RunContext()).with_name("predictor")
     splits = keep_annotated(splits, context.progress)
     masks, dev_masks = (
@@ -48,7 +48,7 @@ def train_human(splits: Splits, config: HumanConfig, context: RunContext | None 
 
 
 def keep_annotated(splits: Splits, progress: Progress) -> Splits:
-    """Leave out documents in which people marked nothing, and say how many these are."""
+    """Leave out documents in which people marked nothing, and say how many."""
     parts = {name: getattr(splits, name) for name in ("train", "dev", "test")}
     annotated: dict[str, tuple[Example, ...]] = {}
     for name, part in parts.items():

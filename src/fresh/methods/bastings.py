@@ -1,4 +1,4 @@
-"""Bastings et al. (2019): a gate of HardKuma numbers, through which the reader's errors pass back."""
+"""Bastings et al. (2019): a gate of HardKuma numbers, through which the reader's gradients flow."""
 
 import math
 
@@ -7,13 +7,14 @@ from torch import Tensor
 
 from fresh.data.splits import Splits
 from fresh.methods.config import BastingsConfig
-from fresh.methods.joint import GateObjective, GateOutputs, JointModel, RunningState, cross_entropies, train_joint
+from fresh.methods.joint import GateObjective, GateOutputs, JointModel, cross_entropies, mean_changes, train_joint
 from fresh.methods.registry import MethodResult
 from fresh.nn.batch import NO_WORD, Batch
 from fresh.nn.hardkuma import HardKuma
 from fresh.nn.intercept import call_intercepted
 from fresh.training.loop import RunContext
 
+# Without bounds, a gate that is at the wrong length for long could not come back: the multiplier reacts late.
 MIN_MULTIPLIER, MAX_MULTIPLIER = 1e-12, 5.0
 
 
@@ -23,13 +24,18 @@ def train(splits: Splits, config: BastingsConfig, context: RunContext | None = N
 
 
 def make_objective(config: BastingsConfig) -> GateObjective:
-    """Make what the gate learns from."""
-    state = RunningState(3, lambda moving, excess: update_multiplier(moving, excess, config))
-    return GateObjective("bastings", "hardkuma", lambda model, gated: gate_loss(model, gated, config), state)
+    """Define the loss of the gate, and the multiplier of its length."""
+    return GateObjective(
+        "bastings",
+        "hardkuma",
+        lambda model, gated: gate_loss(model, gated, config),
+        3,
+        lambda moving, excess: update_multiplier(moving, excess, config),
+    )
 
 
 def gate_loss(model: JointModel, gated: GateOutputs, config: BastingsConfig) -> Tensor:
-    """Sample a number for each word, let the reader read the words above 0 scaled by it. Shape: (texts,)."""
+    """Sample a number for each word; the reader reads the words above 0, scaled by it. Shape: (texts,)."""
     gate = HardKuma.of(gated.outputs)
     numbers = gate.sample(torch.rand_like(gate.a)) * gated.is_word
     kept = numbers > 0
@@ -39,9 +45,9 @@ def gate_loss(model: JointModel, gated: GateOutputs, config: BastingsConfig) -> 
         lambda: cross_entropies(model.reader, batch, gated.labels),
         {model.reader.encoder.embeddings: lambda output: output * factors.to(output.dtype)},
     )
-    probability = (1 - gate.zero()) * gated.is_word  # (texts, words)
-    excess = probability.sum(1) / gated.n_words.clamp(min=1) - config.one_ratio
-    breaks = expected_changes(1 - gate.zero(), gated) if config.lambda_2 else 0.0
+    probability = 1 - gate.zero()  # of keeping each word: (texts, words)
+    excess = (probability * gated.is_word).sum(1) / gated.n_words.clamp(min=1) - config.one_ratio
+    breaks = mean_changes(probability, gated.n_words) if config.lambda_2 else 0.0
     return errors + length_cost(model, gated, excess, config) + config.lambda_2 * breaks
 
 
@@ -52,15 +58,8 @@ def token_factors(numbers: Tensor, kept: Tensor, batch: Batch) -> Tensor:
     return torch.where(batch.word_of == NO_WORD, 1.0, of_words)
 
 
-def expected_changes(probability: Tensor, gated: GateOutputs) -> Tensor:
-    """Average the probability that neighboring words differ. Shape: (texts,)."""
-    before, after = probability[:, :-1], probability[:, 1:]
-    differ = after * (1 - before) + before * (1 - after)
-    return (differ * gated.is_word[:, 1:]).sum(1) / (gated.n_words - 1).clamp(min=1)
-
-
 def length_cost(model: JointModel, gated: GateOutputs, excess: Tensor, config: BastingsConfig) -> Tensor:
-    """Compute the cost of the length: a multiplier, and, with two sides, a square. Shape: (texts,)."""
+    """Compute the cost of keeping too many words, or, with two sides, too few. Shape: (texts,)."""
     if not config.two_sided:
         excess = excess.clamp(min=0)
     model.running_mean.add(excess, gated.counted)
@@ -73,16 +72,17 @@ def multiplier(model: JointModel, config: BastingsConfig) -> Tensor:
     growth = model.moving[1].clone()
     if config.two_sided:
         return config.lagrange_start + growth
-    # On a logarithmic scale it can only be positive, as in the code of the FRESH paper.
+    # On a logarithmic scale it is always positive, as in the code of the FRESH paper. Such a multiplier can push a gate
+    # down but not up again: on SST, gates ended at 0 % or 99.8 % of the words, so two sides are the default.
     return (math.log(config.lagrange_start) + growth).exp().clamp(MIN_MULTIPLIER, MAX_MULTIPLIER)
 
 
 def update_multiplier(moving: Tensor, excess: Tensor, config: BastingsConfig) -> Tensor:
-    """Add the excess length of a step: to its moving average, the growth of the multiplier and the number of steps."""
+    """Return the moving average of the excess length, the growth of the multiplier and the number of steps."""
     mean, growth, n_steps = moving
     decay = config.lagrange_decay
     mean = torch.where(n_steps > 0, decay * mean + (1 - decay) * excess, excess)
-    # The growth is limited too, so that the multiplier comes back at once when the length changes sides.
+    # The growth is bounded too, so that the multiplier turns back as soon as the excess changes its sign.
     if config.two_sided:
         low, high = -MAX_MULTIPLIER, MAX_MULTIPLIER
     else:

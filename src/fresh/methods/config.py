@@ -13,8 +13,6 @@ from fresh.training.config import ClassifierConfig
 RATIO_DISCRETIZERS = ("top_k", "contiguous")
 """Discretizers that keep the ratio in each document."""
 
-_WHOLE = "choose long=stagger or long=chunk."
-
 
 class Range(NamedTuple):
     """Ratios that one predictor serves."""
@@ -24,7 +22,7 @@ class Range(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """The ratio that is used by default: the geometric mean of both ends."""
+        """The default ratio: the geometric mean of both ends."""
         return self._clamp(round(math.sqrt(self.low * self.high), 3))
 
     def spread(self, n: int) -> list[float]:
@@ -63,9 +61,16 @@ class CutConfig(ClassifierConfig):
             self.make_discretizer()
         except ValueError as error:
             return str(error)
-        if self.ratios is not None and self.discretizer not in RATIO_DISCRETIZERS:
-            return f"A range of ratios needs discretizer=top_k or discretizer=contiguous, got {self.discretizer}."
-        return None
+        return self.check_ratio_discretizer("A range of ratios needs") if self.ratios else None
+
+    def check_ratio_discretizer(self, need: str) -> str | None:
+        """Describe the problem with a discretizer that does not keep the ratio in each document.
+
+        :param need: How the message begins.
+        """
+        if self.discretizer in RATIO_DISCRETIZERS:
+            return None
+        return f"{need} discretizer=top_k or discretizer=contiguous, got {self.discretizer}."
 
     @property
     def ratios(self) -> Range | None:
@@ -97,7 +102,7 @@ class CutConfig(ClassifierConfig):
 
 @dataclass(frozen=True, slots=True)
 class TaggerConfig:
-    """Whether a network learns to choose words, and from what."""
+    """Whether a network learns to choose words, and what it learns from."""
 
     tagger: bool = False
     """Train a tagger on the scorer's rationales, on people's, or on both; it then chooses the words, in one pass."""
@@ -152,22 +157,16 @@ class FreshConfig(CutConfig):
             "scorer=attention_shift or scorer=attention_gradient."
             if self.scorer == "attention" and self.scoring.layer == "all"
             else None,
-            "No cutoff serves both a tagger, whose scores are from 0 to 1, and a scorer. Choose another discretizer "
+            "No cutoff serves both a tagger, whose scores are from 0 to 1, and a scorer. Choose a discretizer other "
             "than threshold."
             if tagging.has_tagger and self.discretizer == "threshold"
             else None,
             "folds has no effect with scorer=random. Leave it out." if self.folds > 1 and is_random else None,
-            f"Random words are sampled from whole documents: {_WHOLE}"
-            if is_random and self.network.long == "truncate"
-            else None,
+            _check_whole(self, "Random words are sampled from whole documents") if is_random else None,
             "A tagger cannot learn to find random words. Choose another scorer."
             if tagging.has_tagger and is_random and tagging.human < 1
             else None,
         )
-
-    def with_seed(self, seed: int) -> "FreshConfig":
-        """Return the same settings with another seed."""
-        return replace(self, train=replace(self.train, seed=seed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +185,7 @@ class GateConfig(CutConfig):
             "A gate is trained for one ratio; only method=fresh trains for a range."
             if isinstance(self.ratio, str)
             else None,
-            f"A gate needs discretizer=top_k or discretizer=contiguous, got {self.discretizer}."
-            if self.discretizer not in RATIO_DISCRETIZERS
-            else None,
+            self.check_ratio_discretizer("A gate needs"),
             *check_min(0, lambda_2=self.lambda_2),
             _check_human(self.human),
         ]
@@ -198,6 +195,7 @@ class GateConfig(CutConfig):
 class LeiConfig(GateConfig):
     """How the gate of Lei et al. learns."""
 
+    # Macro-F1 on SST: .783 with 0.3, .701 with 1.
     lambda_1: float = 0.3
     """Cost of the share of words that is kept beyond the ratio."""
     draws: int = 1
@@ -214,6 +212,7 @@ class LeiConfig(GateConfig):
 class BastingsConfig(GateConfig):
     """How the gate of Bastings et al. keeps to its length."""
 
+    # HardKuma on SST at a ratio of 0.2 has .790 to .798 with these values, and .33 to .69 with one side only.
     lagrange_start: float = 1e-5
     """Initial Lagrange multiplier of the length."""
     lagrange_rate: float | None = None
@@ -249,7 +248,7 @@ class FullTextConfig(ClassifierConfig):
     """How a predictor of whole documents is trained."""
 
     def __post_init__(self) -> None:
-        raise_all(f"full_text reads every word: {_WHOLE}" if self.network.long == "truncate" else None)
+        raise_all(_check_whole(self, "full_text reads every word"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +257,9 @@ class RandomConfig(CutConfig):
 
     def __post_init__(self) -> None:
         raise_all(
-            f"Random words are sampled from whole documents: {_WHOLE}" if self.network.long == "truncate" else None,
+            _check_whole(self, "Random words are sampled from whole documents"),
             self.check_cut(),
-            f"Random words need discretizer=top_k or discretizer=contiguous, got {self.discretizer}."
-            if self.discretizer not in RATIO_DISCRETIZERS
-            else None,
+            self.check_ratio_discretizer("Random words need"),
         )
 
 
@@ -271,11 +268,15 @@ class HumanConfig(ClassifierConfig):
     """How a predictor of people's rationales is trained."""
 
     def __post_init__(self) -> None:
-        raise_all(f"human reads all words that people marked: {_WHOLE}" if self.network.long == "truncate" else None)
+        raise_all(_check_whole(self, "human reads all words that people marked"))
 
 
 def _check_human(share: float) -> str | None:
     return None if 0 <= share <= 1 else f"human must be in [0, 1], got {share}."
+
+
+def _check_whole(config: ClassifierConfig, reason: str) -> str | None:
+    return f"{reason}: choose long=stagger or long=chunk." if config.network.long == "truncate" else None
 
 
 MethodName = Literal["fresh", "lei", "bastings", "full_text", "random", "human"]
@@ -299,7 +300,7 @@ class RunConfig:
     """How words are chosen: by the scores of a support model (fresh), by a gate that is trained with the predictor
     (lei, bastings), not at all (full_text), at random (random), or by people (human)."""
     baseline: bool = True
-    """Also train predictors to compare with: on random words, on dropped words, and on full text if no support model is
+    """Also train predictors for comparison: on random words, on dropped words, and on full text if no support model is
     trained."""
     audit: bool = True
     """Audit the trained model: try to break its guarantee, and measure what leaks past it."""
@@ -312,7 +313,7 @@ def settings_of_methods() -> dict[str, tuple[Setting, list[str]]]:
     for method, config in METHODS.items():
         for setting in list_settings(config):
             known, owners = listed.get(setting.name, (setting, []))
-            # A setting with different paths in different methods is shown without a path.
+            # Without a path if it differs between methods.
             shown = known if known.path == setting.path else replace(setting, path=setting.name)
             listed[setting.name] = shown, [*owners, method]
     return listed

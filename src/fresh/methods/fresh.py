@@ -1,8 +1,8 @@
 """FRESH (Jain et al., 2020): support model, scores, masks, and a predictor trained on rationales alone."""
 
-import functools
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 from fresh._optional import optional_import
 from fresh.attribution import Scorer, ScorerFactory
@@ -12,14 +12,13 @@ from fresh.methods.config import FreshConfig
 from fresh.methods.rationales import (
     SUPPORT,
     ScoredSplits,
+    build_scorer,
     check_rationales,
     cross_fit,
     cut_splits,
     cut_to_many_lengths,
     extract_training_rationales,
-    score_and_cut,
     split_folds,
-    train_tagger,
     trains_support,
 )
 from fresh.methods.registry import MethodResult, make_rationalizer
@@ -34,7 +33,7 @@ def train(
 ) -> MethodResult:
     """Train a support model, cut its scores to rationales, and train a predictor on them.
 
-    :param scorer: Makes a scorer of your own from the support model, in place of ``config.scorer``.
+    :param scorer: Makes a custom scorer from the support model, in place of ``config.scorer``.
     """
     [result] = _train_all(splits, [config], context or RunContext(), scorer)
     return result
@@ -44,16 +43,13 @@ def train_seeds(
     splits: Splits, config: FreshConfig, seeds: Sequence[int], context: RunContext | None = None
 ) -> list[Rationalizer]:
     """Train once for each seed, side by side on a GPU; frozen layers read whole documents once for all seeds."""
-    configs = [config.with_seed(seed) for seed in seeds]
+    configs = [replace(config, train=replace(config.train, seed=seed)) for seed in seeds]
     return [result.model for result in _train_all(splits, configs, context or RunContext(), None)]
 
 
 def train_scored(splits: Splits, config: FreshConfig, scorer: Scorer, context: RunContext) -> MethodResult:
-    """Train with a scorer that exists already, such as one that looks scores up."""
-    if config.tagging.has_tagger:
-        scored = score_and_cut(splits, config, scorer, context, None)
-        scorer = train_tagger(splits, config, scored, context.with_name(SUPPORT))
-    scored = score_and_cut(splits, config, scorer, context, None)
+    """Train with a scorer that needs no support model, such as one that looks scores up."""
+    scored = extract_training_rationales(splits, config, lambda: scorer, None, context.with_name(SUPPORT))
     [result] = _train_predictors(splits, [config], [scored], [None], context)
     return result
 
@@ -62,17 +58,19 @@ def _train_all(
     splits: Splits, configs: Sequence[FreshConfig], context: RunContext, scorer: ScorerFactory | None
 ) -> list[MethodResult]:
     """Train for settings that differ in the seed only."""
+    # All problems of the settings and the data are found before any network is trained.
     if scorer is None:
         check_ready(configs[0])
     check_rationales(splits, configs[0].tagging.human)
-    # Whatever can be wrong with the data is found before any network is trained.
     for config in configs:
         split_folds(splits.train, config.folds, config.train.seed)
     supports: Sequence[SupportModel | None] = [None] * len(configs)
     if trains_support(configs[0], scorer):
         supports = SupportModel.train_many(splits.train, splits.dev, configs, context.with_name(SUPPORT))
     scored = [
-        extract_training_rationales(splits, config, support, context.with_name(SUPPORT), scorer)
+        extract_training_rationales(
+            splits, config, partial(build_scorer, config, support, scorer), support, context.with_name(SUPPORT)
+        )
         for config, support in zip(configs, supports, strict=True)
     ]
     if configs[0].folds > 1:
@@ -93,22 +91,22 @@ def _train_predictors(
     supports: Sequence[SupportModel | None],
     context: RunContext,
 ) -> list[MethodResult]:
-    """Train predictors on rationales, of one length or of many."""
+    """Train a predictor on each set of rationales, cut to one length or to many."""
     pairs = [
-        cut_splits(splits, each.masks, each.dev_masks)
+        cut_splits(splits, each.masks(), each.dev_masks())
         if config.ratios is None
         else cut_to_many_lengths((splits.train, each.scores), (splits.dev, each.dev_scores), config, config.ratios)
         for config, each in zip(configs, scored, strict=True)
     ]
     predictors = Predictor.train_many(pairs, configs, context.with_name("predictor"))
-
-    def result_of(
-        config: FreshConfig, each: ScoredSplits, predictor: Predictor, support: SupportModel | None
-    ) -> MethodResult:
-        model = make_rationalizer("fresh", splits, config, each.extractor, predictor)
-        return MethodResult(model, lambda: each.masks, lambda: each.dev_masks, support)
-
-    return [result_of(*each) for each in zip(configs, scored, predictors, supports, strict=True)]
+    models = [
+        make_rationalizer("fresh", splits, config, each.extractor, predictor)
+        for config, each, predictor in zip(configs, scored, predictors, strict=True)
+    ]
+    return [
+        MethodResult(model, each.masks, each.dev_masks, support)
+        for model, each, support in zip(models, scored, supports, strict=True)
+    ]
 
 
 def factory_name(scorer: ScorerFactory) -> str:
@@ -117,14 +115,14 @@ def factory_name(scorer: ScorerFactory) -> str:
 
 
 def check_ready(config: FreshConfig) -> None:
-    """Find out before any training whether the scorer will work after it."""
+    """Raise before any training if the scorer would fail after it."""
     if config.scorer in ("attention", "attention_gradient", "attention_shift") and config.network.long != "chunk":
         _check_layer(config.network.encoder, -1 if config.scoring.layer == "all" else config.scoring.layer)
     if config.scorer in ("lime", "kernel_shap"):
         optional_import("captum.attr", "captum", f"The scorer {config.scorer}")
 
 
-@functools.cache
+@cache  # the plan of an experiment checks every run, and few of them differ in this
 def _check_layer(encoder: str, layer: int) -> None:
-    """Raise for a layer that an encoder does not have, and for an encoder whose layers cannot be told apart."""
+    """Raise for a layer that an encoder does not have, and for an encoder without a list of layers."""
     load_encoder(encoder).module_below(layer)

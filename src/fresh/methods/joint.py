@@ -1,4 +1,4 @@
-"""A gate and a reader trained together, for methods that choose words while they learn to classify."""
+"""A gate and a reader trained together, for methods that learn to choose words and to classify at the same time."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from fresh.selection.tagger import build_tagger as build_gate
 from fresh.training.checkpoint import load_finished
 from fresh.training.distributed import process_group
 from fresh.training.feature_cache import CachedInputs
-from fresh.training.fit import TextNumbers, describe, encode, make_loss
+from fresh.training.fit import TextNumbers, encode, make_loss
 from fresh.training.fit import build as build_reader
 from fresh.training.loop import RunContext, TrainingJob, fit, inference_precision, uses_bf16
 from fresh.training.step import RunningMean
@@ -39,34 +39,34 @@ _NOTHING, _EVERYTHING = 0.1, 0.95
 
 
 class JointModel(nn.Module):
-    """A network that chooses words, and one that reads nothing else."""
+    """A gate that chooses words, and a reader that reads only these."""
 
-    def __init__(self, gate: TokenClassifier, reader: Classifier, state: "RunningState") -> None:
+    def __init__(self, gate: TokenClassifier, reader: Classifier, objective: "GateObjective") -> None:
         super().__init__()
         self.gate = gate
         self.reader = reader
         self.moving: Tensor  # a checkpoint saves buffers of this name
-        self.register_buffer("moving", torch.zeros(state.size, device=gate.device))
-        self.running_mean = RunningMean(self._update_state, gate.device)
-        self._next_state = state.update
+        self.register_buffer("moving", torch.zeros(objective.n_moving, device=gate.device))
+        self.running_mean = RunningMean(self._update_moving, gate.device)
+        self._next_moving = objective.update
 
-    def _update_state(self, mean: Tensor) -> None:
-        self.moving.copy_(self._next_state(self.moving.clone(), mean))
+    def _update_moving(self, mean: Tensor) -> None:
+        self.moving.copy_(self._next_moving(self.moving.clone(), mean))
 
 
 @dataclass(frozen=True, slots=True)
 class GateOutputs:
-    """A batch of training texts as the gate sees them, and what is known of them."""
+    """The gate's outputs for a batch of training texts. Tensors have the shape (texts,) unless stated otherwise."""
 
     outputs: Tensor
-    """The gate's outputs for each word. Shape: (texts, words, outputs)."""
+    """Shape: (texts, words, outputs)."""
     n_words: Tensor
     labels: Tensor
-    """The number of the gold label. Shape: (texts,)."""
+    """The numbers of the gold labels."""
     counted: Tensor
-    """Whether each text counts. Shape: (texts,)."""
+    """False for a text that only fills the batch."""
     reduce: Callable[[Tensor], Batch]
-    """Makes a batch with the kept words and no others, from flags of shape (texts, words)."""
+    """Makes a batch of the kept words only, from flags of shape (texts, words)."""
 
     @property
     def is_word(self) -> Tensor:
@@ -74,20 +74,8 @@ class GateOutputs:
         return word_mask(self.n_words, self.outputs.shape[1])
 
     def mean(self, values: Tensor) -> Tensor:
-        """Average over the texts that count.
-
-        :param values: One a text. Shape: (texts,).
-        """
+        """Average over the texts that count."""
         return torch.where(self.counted, values, 0).sum() / self.counted.sum().clamp(min=1)
-
-
-@dataclass(frozen=True, slots=True)
-class RunningState:
-    """Numbers that a gate carries from step to step, such as a moving average."""
-
-    size: int
-    update: Callable[[Tensor, Tensor], Tensor]
-    """Returns the numbers after a step, from those before it and the mean of what the step added up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +87,14 @@ class GateObjective:
     """The outputs of the gate for each word."""
     loss: Callable[[JointModel, GateOutputs], Tensor]
     """Computes the loss of each text, of gate and reader together. Shape: (texts,)."""
-    state: RunningState
+    n_moving: int
+    """How many numbers the gate carries from step to step, such as a moving average."""
+    update: Callable[[Tensor, Tensor], Tensor]
+    """Returns these numbers after a step, from those before it and the mean of `JointModel.running_mean`."""
 
 
 def train_joint(splits: Splits, config: GateConfig, objective: GateObjective, context: RunContext) -> MethodResult:
-    """Train a gate and a reader together, and see what they do."""
+    """Train a gate and a reader together, and make a model of them."""
     model, extractor = fit_joint(splits, config, objective, context)
     return make_result(splits, model, extractor, config, context.with_name(objective.name))
 
@@ -111,17 +102,17 @@ def train_joint(splits: Splits, config: GateConfig, objective: GateObjective, co
 def fit_joint(
     splits: Splits, config: GateConfig, objective: GateObjective, context: RunContext, others: Sequence[str] = ()
 ) -> tuple[JointModel, SaliencyExtractor]:
-    """Train a gate and a reader together; the weights win that do best on dev with the gate cut to its length.
+    """Train a gate and a reader together; the best epoch is the one with the best dev macro-F1 after the cut.
 
-    :param others: Other discretizers; the weights that do best when the gate is cut by one of them are kept too.
+    :param others: Other discretizers. The state that is best when cut by one of them is saved too.
     """
     check_rationales(splits, config.human)
     train, context = config.train, context.with_name(objective.name)
     long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
     reader = build_reader(splits.labels, replace(config, network=replace(config.network, long=long)))
-    model = JointModel(build_gate(objective.kind, config), reader, objective.state)
+    model = JointModel(build_gate(objective.kind, config), reader, objective)
     extractor = SaliencyExtractor(Tagger(model.gate), config.make_discretizer())
-    # Where other discretizers are asked for, `fit` looks whether their states are there as well.
+    # With other discretizers, `fit` also checks whether their states exist.
     if not others and load_finished(context.checkpoint_path, model, train.epochs, train.patience):
         return model, extractor
     inputs = encode(model.gate, [text_of(example.document) for example in splits.train], train, context)
@@ -134,15 +125,16 @@ def fit_joint(
         train,
         context,
         inputs.device,
-        can_record=model.reader.windows.size is None,  # windows are laid out anew for each batch
-        # With 16 bits, a gate in eight learned nothing (Lei et al. on SST: .684 against .811), so it pays for 32.
+        can_record=model.reader.windows.size is None,  # each batch has windows of its own
+        # With 16-bit weights, one gate in eight learned nothing: macro-F1 of Lei et al. on SST, .684 against .811 with
+        # exact ones, which cost a gate an eighth of its time.
         can_round=False,
         other_measures={
             name: partial(evaluator.score_again, replace(config, discretizer=name).make_discretizer())
             for name in others
         },
     )
-    context.progress.say(describe(model.gate, inputs, job))
+    context.progress.say(job.describe(inputs.about))
     fit(job)
     return model, extractor
 
@@ -150,7 +142,7 @@ def fit_joint(
 def make_result(
     splits: Splits, model: JointModel, extractor: SaliencyExtractor, config: GateConfig, context: RunContext
 ) -> MethodResult:
-    """Put the model together, and warn of a gate that decides nothing."""
+    """Put the model together, and warn if the gate has collapsed."""
     documents, dev_documents = ([example.document for example in part] for part in (splits.train, splits.dev))
     with inference_precision(model.gate, config.train):
         share = kept_share(model.gate, dev_documents)
@@ -163,7 +155,7 @@ def make_result(
 
 
 def kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
-    """Compute the share of words that a gate is likely to keep before the cut, of those that it reads."""
+    """Compute the share of words that a gate is expected to keep before the cut, of those that it reads."""
     table = gate.tokenizer([text_of(document) for document in documents])
     expected: list[float] = []
 
@@ -187,7 +179,7 @@ def _check_collapse(share: float, ratio: float) -> str | None:
 
 
 class DevEvaluator:
-    """Measures dev macro-F1 with the gate cut to its length, as it will be used."""
+    """Measures dev macro-F1 with the gate's scores cut, as they are in a trained model."""
 
     def __init__(self, extractor: SaliencyExtractor, predictor: Predictor, splits: Splits) -> None:
         self.extractor = extractor
@@ -198,12 +190,12 @@ class DevEvaluator:
         self.saliencies: list[Saliency] = []
 
     def score(self) -> float:
-        """Read the documents with the gate, and measure."""
+        """Score the documents with the gate, and measure."""
         self.saliencies = self.extractor.score(self.documents)
         return self.score_again(self.extractor.discretizer)
 
     def score_again(self, discretizer: Discretizer) -> float:
-        """Measure with the last outputs of the gate, cut by any discretizer."""
+        """Measure with the last scores of the gate, cut by another discretizer."""
         masks = select_masks(discretizer, self.saliencies)
         rationales = [document.cut(mask) for document, mask in zip(self.documents, masks, strict=True)]
         predicted = process_group().gather([item.label for item in self.predictor.predict(rationales)])
@@ -213,7 +205,7 @@ class DevEvaluator:
 def make_losses(
     model: JointModel, inputs: CachedInputs, splits: Splits, config: GateConfig, objective: GateObjective
 ) -> Callable[[TextNumbers, tuple[Tensor, Tensor]], Tensor]:
-    """Make the function that computes the loss of each training text from the gate's outputs."""
+    """Make the function that computes the loss of each training text."""
     reader, device = model.reader, model.gate.device
     bf16 = uses_bf16(config.train, device)
     labels = torch.tensor([splits.labels.index(example.label) for example in splits.train], device=device)
@@ -230,7 +222,7 @@ def make_losses(
             return reader.collate(encode_kept(batch.numbers.cpu().numpy(), kept.cpu().numpy()))
 
         gated = GateOutputs(outputs, n_words, labels[batch.numbers], batch.counted, reduce)
-        # The reader computes here, in the number format of the gate.
+        # Not inside the gate's forward pass, so autocast is turned on again for the reader.
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             each = objective.loss(model, gated)
         return each if human_losses is None else each + human_losses(batch.numbers, outputs, n_words)
@@ -239,16 +231,17 @@ def make_losses(
 
 
 def drop_tokens(batch: Batch, kept: Tensor, words: WordTokenizer) -> Batch:
-    """Take the words that are not kept out of texts, and close the gaps.
+    """Remove the words that are not kept from a batch, exactly as `Document.cut` and the tokenizer would.
 
-    :param kept: One flag a word. Shape: (texts, words).
+    :param kept: Shape: (texts, words).
     """
     in_word = batch.word_of != NO_WORD
     word = batch.word_of.clamp(min=0)
     stays = batch.mask.bool() & (~in_word | kept.gather(1, word))
-    order = torch.argsort((~stays).to(torch.int8), dim=1, stable=True)  # what stays comes first, in its order
+    # Tokens that stay come first, in their order.
+    order = torch.argsort((~stays).to(torch.int8), dim=1, stable=True)
     n_left = stays.sum(1, keepdim=True)
-    if not (order.is_cuda and torch.cuda.is_current_stream_capturing()):  # a recorded step has a fixed width
+    if not (order.is_cuda and torch.cuda.is_current_stream_capturing()):  # a CUDA graph has a fixed width
         order = order[:, : int(n_left.max())]
     steps = torch.arange(order.shape[1], device=order.device)
     mask = steps < n_left
@@ -291,7 +284,11 @@ def cross_entropies(reader: Classifier, batch: Batch, labels: Tensor) -> Tensor:
     return functional.cross_entropy(reader(batch).logits.float(), labels, reduction="none")
 
 
-def changes(kept: Tensor, n_words: Tensor) -> Tensor:
-    """Average how much each word differs from the one before. Shape: (texts,)."""
-    both = word_mask(n_words, kept.shape[1])[:, 1:]
-    return ((kept[:, 1:] - kept[:, :-1]).abs() * both).sum(1) / (n_words - 1).clamp(min=1)
+def mean_changes(keep: Tensor, n_words: Tensor) -> Tensor:
+    """Average the probability that neighboring words differ. Shape: (texts,).
+
+    :param keep: The probability that each word is kept; 0 or 1 for a sample. Shape: (texts, words).
+    """
+    before, after = keep[:, :-1], keep[:, 1:]
+    differ = after * (1 - before) + before * (1 - after)
+    return (differ * word_mask(n_words, keep.shape[1])[:, 1:]).sum(1) / (n_words - 1).clamp(min=1)

@@ -1,4 +1,4 @@
-"""Lei et al. (2016), as the paper has it: a gate samples words, and learns by REINFORCE."""
+"""Lei et al. (2016): a gate samples words, and learns by REINFORCE."""
 
 import torch
 from torch import Tensor
@@ -6,15 +6,7 @@ from torch.nn import functional
 
 from fresh.data.splits import Splits
 from fresh.methods.config import LeiConfig
-from fresh.methods.joint import (
-    GateObjective,
-    GateOutputs,
-    JointModel,
-    RunningState,
-    changes,
-    cross_entropies,
-    train_joint,
-)
+from fresh.methods.joint import GateObjective, GateOutputs, JointModel, cross_entropies, mean_changes, train_joint
 from fresh.methods.registry import MethodResult
 from fresh.nn.heads import word_mask
 from fresh.training.loop import RunContext
@@ -29,12 +21,12 @@ def train(splits: Splits, config: LeiConfig, context: RunContext | None = None) 
 
 
 def make_objective(config: LeiConfig) -> GateObjective:
-    """Make what the gate learns from."""
+    """Define the loss of the gate, and the moving average of costs."""
 
     def loss(model: JointModel, gated: GateOutputs) -> Tensor:
         return torch.stack([sample_loss(model, gated, config) for _ in range(config.draws)]).mean(0)
 
-    return GateObjective("lei", "words", loss, RunningState(2, update_baseline))
+    return GateObjective("lei", "words", loss, 2, update_baseline)
 
 
 def sample_loss(model: JointModel, gated: GateOutputs, config: LeiConfig) -> Tensor:
@@ -44,7 +36,8 @@ def sample_loss(model: JointModel, gated: GateOutputs, config: LeiConfig) -> Ten
     errors = cross_entropies(model.reader, gated.reduce(kept), gated.labels)
     negative = functional.binary_cross_entropy_with_logits(logits, kept.float(), reduction="none")
     log_probability = -(negative * gated.is_word).sum(1)
-    # Detached: the gate learns from the cost of a sample, the reader from its own errors.
+    # Detached: the reader learns from its errors alone. The gate learns from (cost - baseline) x the gradient of
+    # log p(sample), whose expectation is the gradient of the expected cost, whatever the baseline is (REINFORCE).
     costs = errors.detach() + regularizer(kept.float(), gated.n_words, config)
     model.running_mean.add(costs, gated.counted)
     baseline = reward_baseline(model, gated.mean(costs)) if config.reward_baseline else 0.0
@@ -52,20 +45,20 @@ def sample_loss(model: JointModel, gated: GateOutputs, config: LeiConfig) -> Ten
 
 
 def regularizer(kept: Tensor, n_words: Tensor, config: LeiConfig) -> Tensor:
-    """Compute the cost of words beyond the ratio, and of breaks between kept words. Shape: (texts,)."""
+    """Compute the cost of words beyond the ratio, and of each beginning and end of a run. Shape: (texts,)."""
     share = (kept * word_mask(n_words, kept.shape[1])).sum(1) / n_words.clamp(min=1)
     excess = (share - config.one_ratio).clamp(min=0)
-    return config.lambda_1 * excess + config.lambda_2 * changes(kept, n_words)
+    return config.lambda_1 * excess + config.lambda_2 * mean_changes(kept, n_words)
 
 
 def reward_baseline(model: JointModel, cost: Tensor) -> Tensor:
-    """Return the moving average of costs, or, in the first step, the cost itself."""
+    """Return the moving average of costs; in the first step, the cost itself."""
     mean, n_steps = model.moving
     return torch.where(n_steps > 0, mean, cost)
 
 
 def update_baseline(moving: Tensor, cost: Tensor) -> Tensor:
-    """Add the cost of a step: to the moving average, and to the number of steps."""
+    """Return the moving average and the number of steps after a step with this cost."""
     mean, n_steps = moving
     before = torch.where(n_steps > 0, mean, cost)
     return torch.stack([_DECAY * before + (1 - _DECAY) * cost, n_steps + 1])

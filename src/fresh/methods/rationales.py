@@ -1,7 +1,8 @@
-"""Training rationales: words scored and cut, tagged or marked by people, and the pairs that predictors learn from."""
+"""Training rationales: from scores, taggers and people to the pairs that predictors learn from."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,26 +30,24 @@ N_LENGTHS = 32
 """Different ratios of a range in training."""
 N_DEV_LENGTHS = 4
 """Different ratios of a range on dev."""
+# Documents that a scorer gets at once: enough that batches of similar length fill a GPU, and progress still moves.
 _CHUNK = 1024
-"""Documents that a scorer gets at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredSplits:
-    """An extractor, and the scores of train and of dev that it cuts."""
+    """An extractor, and the scores of train and dev that it cuts."""
 
     extractor: SaliencyExtractor
     scores: list[Saliency]
     dev_scores: list[Saliency]
 
-    @property
     def masks(self) -> list[Mask]:
-        """The words of train that are kept."""
+        """Select the words of train that are kept."""
         return select_masks(self.extractor.discretizer, self.scores)
 
-    @property
     def dev_masks(self) -> list[Mask]:
-        """The words of dev that are kept."""
+        """Select the words of dev that are kept."""
         return select_masks(self.extractor.discretizer, self.dev_scores)
 
 
@@ -56,35 +55,31 @@ class ScoredSplits:
 
 
 def extract_training_rationales(
-    splits: Splits, config: FreshConfig, support: SupportModel | None, context: RunContext, scorer: ScorerFactory | None
+    splits: Splits, config: FreshConfig, make: Callable[[], Scorer], support: SupportModel | None, context: RunContext
 ) -> ScoredSplits:
-    """Score all words of train and dev, and cut the scores."""
-    final = _make_final_scorer(splits, config, support, context, scorer)
+    """Score all words of train and dev, and cut the scores.
+
+    :param make: Makes the scorer; not called where a tagger learns from people alone.
+    """
+    final = _make_final_scorer(splits, config, make, context)
     return score_and_cut(splits, config, final, context, None if config.tagging.has_tagger else support)
 
 
 def _make_final_scorer(
-    splits: Splits,
-    config: FreshConfig,
-    support: SupportModel | None,
-    context: RunContext,
-    scorer: ScorerFactory | None,
-    only: IntArray | None = None,
+    splits: Splits, config: FreshConfig, make: Callable[[], Scorer], context: RunContext, only: IntArray | None = None
 ) -> Scorer:
     """Make the scorer, or train the tagger that takes its place.
 
     :param only: The numbers of the training documents that a tagger learns from; all by default.
     """
     if not config.tagging.has_tagger:
-        return build_scorer(config, support, scorer)
-    scored = None
-    if config.tagging.human < 1:
-        scored = score_and_cut(splits, config, build_scorer(config, support, scorer), context, support)
+        return make()
+    scored = score_and_cut(splits, config, make(), context, None) if config.tagging.human < 1 else None
     return train_tagger(splits, config, scored, context, only)
 
 
 def build_scorer(config: FreshConfig, support: SupportModel | None, factory: ScorerFactory | None) -> Scorer:
-    """Make the scorer that the settings name, or the user's own."""
+    """Make the scorer that the settings name, or a custom one."""
     if factory is not None and support is not None:
         return factory(support)
     return make_scorer(config.scorer, support, {**asdict(config.scoring), "seed": config.train.seed})
@@ -101,9 +96,6 @@ def score_and_cut(
     """Score the documents of train and dev; a budget over all of train becomes a cutoff for single documents."""
     scores = score_all(scorer, splits.train, context.progress, "scores of train")
     dev_scores = score_all(scorer, splits.dev, context.progress, "scores of dev")
-    # Nothing reads whole documents after this, and their features may fill the GPU.
-    if support is not None and support.seen is not None:
-        support.seen.forget()
     discretizer = learn_cutoff(config.make_discretizer(), scores)
     return ScoredSplits(SaliencyExtractor(scorer, discretizer, support), scores, dev_scores)
 
@@ -121,26 +113,19 @@ def score_all(scorer: Scorer, examples: Sequence[Example], progress: Progress, n
     n_shown = 0
     with progress.task(name, len(documents)) as advance:
 
-        def show(n_scored: int) -> None:
+        def show(n_more: int) -> None:
             nonlocal n_shown
-            advance(n_scored - n_shown, "")
-            n_shown = n_scored
+            n_shown += n_more
+            advance(n_more, "")
 
-        def on_scored(n_more: int) -> None:
-            # Never beyond the chunk that is being scored: some scorers report a document twice.
-            show(min(n_shown + n_more, len(saliencies) + _CHUNK, len(documents)))
-
-        scorer = _with_callback(scorer, on_scored)
+        reporting: Any = scorer
+        has_support = is_dataclass(reporting) and isinstance(getattr(reporting, "support", None), SupportModel)
+        if has_support:
+            reporting = replace(reporting, support=reporting.support.with_callback(show))
         for start in range(0, len(documents), _CHUNK):
-            saliencies += score_validated(scorer, documents[start : start + _CHUNK])
-            show(len(saliencies))
+            saliencies += score_validated(reporting, documents[start : start + _CHUNK])
+            show(len(saliencies) - n_shown)  # a custom scorer may report no document, or some twice
     return group.gather(saliencies)
-
-
-def _with_callback(scorer: Any, on_scored: Callable[[int], None]) -> Any:
-    """Let a scorer report progress, if it has a support model as the built-in ones do."""
-    has_support = is_dataclass(scorer) and isinstance(getattr(scorer, "support", None), SupportModel)
-    return replace(scorer, support=scorer.support.with_callback(on_scored)) if has_support else scorer
 
 
 # People's rationales, and taggers that learn from them
@@ -152,7 +137,7 @@ def has_rationale(example: Example) -> bool:
 
 
 def check_rationales(splits: Splits, share: float) -> None:
-    """Raise if training is to learn from people's rationales that the data does not have."""
+    """Raise if the data does not have the rationales of people that the settings ask for."""
     needed = {"training": splits.train} if share < 1 else {"training": splits.train, "dev": splits.dev}
     for name, examples in needed.items():
         if share and not any(map(has_rationale, examples)):
@@ -165,10 +150,8 @@ def check_rationales(splits: Splits, share: float) -> None:
 def tagger_targets(
     examples: Sequence[Example], masks: Sequence[Mask] | None, share: float, seed: int
 ) -> list[Mask | None]:
-    """Take people's rationales for a share of the documents that have one, and the masks, if any, for all others.
-
-    Documents are sampled from the seed; those of a smaller share are among those of a larger one.
-    """
+    """Return people's rationales for a share of the documents that have one, and the masks, if any, for all others."""
+    # One order for all shares: the documents of a smaller share are among those of a larger one.
     order = np.random.default_rng((seed, len(examples))).permutation(len(examples)).tolist()
     annotated = [number for number in order if has_rationale(examples[number])]
     targets: list[Mask | None] = [None] * len(examples) if masks is None else list(masks)
@@ -186,14 +169,16 @@ def train_tagger(
     :param only: The numbers of the training documents to learn from; all by default.
     """
     share, seed = config.tagging.human, config.train.seed
-    targets = tagger_targets(splits.train, None if scored is None else scored.masks, share, seed)
-    dev_targets = tagger_targets(splits.dev, None if scored is None else scored.dev_masks, float(scored is None), seed)
+    # Dev is never a mixture: the best epoch is chosen by one kind of masks.
+    masks, dev_masks = (None, None) if scored is None else (scored.masks(), scored.dev_masks())
+    targets = tagger_targets(splits.train, masks, share, seed)
+    dev_targets = tagger_targets(splits.dev, dev_masks, float(scored is None), seed)
     usable = np.array([number for number, mask in enumerate(targets) if mask is not None], dtype=np.int64)
     chosen = usable if only is None else np.intersect1d(usable, only)
     if not len(chosen):
         raise _too_few(config)
-    # All documents keep their places, with an empty mask for those that it does not learn from: the frozen layers
-    # then read the same texts for every fold.
+    # All documents stay, with an empty mask where there is nothing to learn from: the frozen layers then read the same
+    # texts for every fold.
     return Tagger.train(
         [
             (example.document, Mask.from_spans([], len(example.document.words)) if mask is None else mask)
@@ -218,14 +203,15 @@ def cross_fit(
     scores = list(scored.scores)
     for number, fold in enumerate(split_folds(splits.train, config.folds, config.train.seed)):
         rest = np.setdiff1d(np.arange(len(scores)), fold)
-        # A class that is missing from the rest would leave the labels of the networks different.
+        # Without a class in the rest, the networks would have other labels.
         if not len(rest) or len({splits.train[place].label for place in rest.tolist()}) < len(splits.labels):
             raise _too_few(config)
         fold_context = context.with_name(f"{SUPPORT}, fold {number + 1} of {config.folds}")
         support = None
         if trains_support(config, scorer):
             support = SupportModel.train(splits.train, splits.dev, config, fold_context, rest)
-        final = _make_final_scorer(splits, config, support, fold_context, scorer, rest)
+        make = partial(build_scorer, config, support, scorer)
+        final = _make_final_scorer(splits, config, make, fold_context, rest)
         examples = [splits.train[place] for place in fold.tolist()]
         saliencies = score_all(final, examples, context.progress, "scores of the fold")
         for place, saliency in zip(fold.tolist(), saliencies, strict=True):
@@ -271,7 +257,7 @@ def cut_to_many_lengths(
     config: CutConfig,
     ratios: Range,
 ) -> TrainingPairs[Rationale]:
-    """Cut documents to rationales of lengths sampled from a range: train in several versions, dev at a few ratios."""
+    """Cut documents to rationales of many lengths: train in versions of random lengths, dev at a few ratios."""
     examples, scores = train
     generator = np.random.default_rng((config.train.seed, len(examples)))
     lengths = ratios.spread(N_LENGTHS)

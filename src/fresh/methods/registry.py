@@ -1,4 +1,4 @@
-"""Methods by name: what each is given, and what each returns."""
+"""Methods by name: their settings, and what training returns."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -12,7 +12,7 @@ from fresh.config import flatten, list_settings, suggest, suggest_setting
 from fresh.data.splits import Splits
 from fresh.document import Mask
 from fresh.errors import ConfigError
-from fresh.methods.config import METHODS, CutConfig, FreshConfig
+from fresh.methods.config import METHODS, CutConfig, FreshConfig, RunConfig
 from fresh.nn.encoder import pin_revision
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -27,26 +27,18 @@ NEEDS = (("lagrange_square", "two_sided", ("True",)), ("frozen_gb", "frozen", ("
 
 @dataclass(frozen=True, slots=True)
 class MethodResult:
-    """A trained model, and which words of train and of dev it keeps."""
+    """A trained model, and the words of train and dev that it keeps."""
 
     model: Rationalizer
-    find_masks: Callable[[], list[Mask]]
-    """Returns the words of train that are kept; a gate reads all of train for that, which not everybody needs."""
-    find_dev_masks: Callable[[], list[Mask]]
+    # Functions, since a gate has to read all of train for that, and not every caller needs it.
+    masks: Callable[[], list[Mask]]
+    """Returns the words of train that are kept."""
+    dev_masks: Callable[[], list[Mask]]
+    """Returns the words of dev that are kept."""
     support: SupportModel | None = None
-    """The model of full text that the method trained, if any."""
+    """The support model that the method trained, if any."""
     kept_by_gate: float | None = None
-    """The share of the words of dev that a gate is likely to keep before the cut to its length."""
-
-    @property
-    def masks(self) -> list[Mask]:
-        """The words of train that are kept."""
-        return self.find_masks()
-
-    @property
-    def dev_masks(self) -> list[Mask]:
-        """The words of dev that are kept."""
-        return self.find_dev_masks()
+    """The share of the words of dev that a gate is expected to keep before the cut."""
 
 
 def find_config(name: str) -> type[ClassifierConfig]:
@@ -65,9 +57,9 @@ def train_method(
 ) -> MethodResult:
     """Train a model with a method.
 
-    :param scorer: Makes a scorer of your own from the support model, in place of ``config.scorer``.
+    :param scorer: Makes a custom scorer from the support model, in place of ``config.scorer``.
     """
-    # Here, since these modules return what is defined above.
+    # Not at the top: these modules import from this one.
     from fresh.methods import baselines, bastings, fresh, lei
 
     context = context or RunContext()
@@ -90,28 +82,27 @@ def train_method(
 def make_rationalizer(
     name: str, splits: Splits, config: ClassifierConfig, extractor: Extractor, predictor: Predictor
 ) -> Rationalizer:
-    """Join both halves of a model, with the settings that they were trained with."""
+    """Join both halves of a model, and record the settings that they were trained with."""
     ratios = config.ratios if isinstance(config, CutConfig) else None
     has_queries = bool(splits.train[0].document.query)
     return Rationalizer(extractor, predictor, settings_record(name, config), has_queries, ratios=ratios)
 
 
 def settings_record(name: str, config: ClassifierConfig) -> dict[str, Any]:
-    """Turn settings into plain values for a model card: an encoder of the hub with its commit, no local path."""
+    """Turn settings into plain values for a model card, with the commit of an encoder of the hub."""
     settings = {"method": name, **asdict(config)}
     encoder = config.network.encoder
+    # No local path: a model card is for sharing.
     settings["network"]["encoder"] = Path(encoder).resolve().name if Path(encoder).is_dir() else pin_revision(encoder)
     return settings
 
 
 def owns(config: type, name: str) -> bool:
-    """Whether a name, or the end of a path, is a setting of a class."""
+    """Whether a class has a setting with this name or end of a path."""
     return any(f".{setting.path}".endswith(f".{name}") for setting in list_settings(config))
 
 
-def split_settings(
-    name: str, values: Mapping[str, Any], run_config: type
-) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+def split_settings(name: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """Separate the settings of a method from those of a run.
 
     :return: The settings of the method, those of the run, and problems: unknown settings, and those without effect.
@@ -120,11 +111,11 @@ def split_settings(
     run_values: dict[str, Any] = {}
     problems: list[str] = []
     config = find_config(name)
-    known = [setting.path for setting in (*list_settings(config), *list_settings(run_config))]
+    known = [setting.path for setting in (*list_settings(config), *list_settings(RunConfig))]
     for key, value in flatten(values):
         if owns(config, key):
             method_values[key] = value
-        elif owns(run_config, key):
+        elif owns(RunConfig, key):
             run_values[key] = value
         else:
             owners = [method for method, kind in METHODS.items() if owns(kind, key)]

@@ -13,8 +13,8 @@ from fresh.reporting.report import Report, row_cells
 from fresh.selection.extractors import Curve
 
 HIGHLIGHT = "bold underline green"
+# How each verdict is shown.
 STYLES = {"holds": "green", "broken": "bold red", "look here": "bold yellow", "not run": "dim"}
-"""How each verdict is shown."""
 
 
 def _highlighted(explanation: Explanation, plain: bool) -> Text:

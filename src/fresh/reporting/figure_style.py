@@ -7,8 +7,8 @@ from typing import Any
 from fresh.errors import ConfigError
 
 ENDINGS = (".png", ".svg", ".pdf")
+# Okabe and Ito's palette without its yellow, which cannot be seen on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette without its yellow, which cannot be seen on white."""
 # 11 markers and 7 colors have no common divisor, so lines repeat only after 77.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
 STYLE: dict[str, Any] = {

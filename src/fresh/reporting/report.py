@@ -1,12 +1,13 @@
-"""What was measured and audited: rows of scores, further figures and verdicts, as JSON and Markdown."""
+"""Reports of an evaluation: rows of scores, further figures and verdicts, as JSON and Markdown."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self, get_args
+from dataclasses import asdict, dataclass, is_dataclass
+from types import UnionType
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from fresh.highlight import CONTROL_PICTURES
-from fresh.metrics.bootstrap import Bounds, Estimate, Interval, LengthScore, Measure
+from fresh.metrics.bootstrap import Bounds, Estimate, LengthScore, Measure
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.reporting.tables import markdown_table
 
@@ -44,20 +45,6 @@ class Row:
     own: bool = False
     """Whether this is the model that the report is about; the other rows are baselines."""
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Rebuild a row from JSON."""
-        classes = tuple(ClassScore(**_with_tuples(score)) for score in record["classes"])
-        return cls(**{**_with_tuples(record), "classes": classes})
-
-
-def _with_tuples(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn the bounds of intervals, which JSON makes lists, into tuples again."""
-    return {
-        name: tuple(value) if name.endswith("_between") and value is not None else value
-        for name, value in record.items()
-    }
-
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -75,25 +62,9 @@ class Figures:
     n_marked: int = 0
     """Documents with a human rationale."""
     faithfulness: tuple[Measure, ...] = ()
-    """How much probability a prediction loses when less is read."""
+    """Loss of probability when less is read."""
     lengths: tuple[LengthScore, ...] = ()
     """Macro-F1 of rationales of several lengths."""
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Rebuild figures from JSON."""
-        measures = {
-            name: tuple(Measure(item["name"], Interval(**item["figure"])) for item in record[name])
-            for name in ("calibration", "agreement", "faithfulness")
-        }
-        return cls(
-            labels=tuple(record["labels"]),
-            confusion=tuple(map(tuple, record["confusion"])),
-            bins=tuple(Bin(**_with_tuples(item)) for item in record["bins"]),
-            n_marked=record["n_marked"],
-            lengths=tuple(LengthScore(item["ratio"], Interval(**item["macro_f1"])) for item in record["lengths"]),
-            **measures,
-        )
 
     @property
     def groups(self) -> dict[str, tuple[Measure, ...]]:
@@ -140,17 +111,8 @@ class Report:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """Rebuild a report from JSON, also from that of a version without figures or verdicts."""
-        figures = record.get("figures")
-        return cls(
-            record["n_documents"],
-            tuple(map(Row.from_dict, record["rows"])),
-            record["unread"],
-            tuple(record["notes"]),
-            None if figures is None else Figures.from_dict(figures),
-            tuple(Verdict(**{**item, "evidence": tuple(item["evidence"])}) for item in record.get("verdicts", ())),
-            record.get("guarantee", ""),
-            record.get("measured_on", ""),
-        )
+        report: Self = _rebuild(cls, record)
+        return report
 
     def to_json(self) -> str:
         """Return indented JSON."""
@@ -179,6 +141,19 @@ class Report:
             ),
             (("audit", "", ""), [(verdict.name, verdict.found, verdict.says) for verdict in self.verdicts]),
         ]
+
+
+def _rebuild(kind: Any, value: Any) -> Any:
+    """Rebuild a value of some type from JSON: dataclasses from objects, tuples from arrays."""
+    if is_dataclass(kind):
+        # A field that an older version did not write keeps its default.
+        kinds = get_type_hints(kind)
+        return kind(**{name: _rebuild(kinds[name], item) for name, item in value.items()})  # type: ignore[operator]
+    if value is not None and get_origin(kind) is UnionType:  # X | None
+        return _rebuild(get_args(kind)[0], value)
+    if value is not None and get_origin(kind) is tuple:
+        return tuple(_rebuild(get_args(kind)[0], item) for item in value)
+    return value
 
 
 def markdown_cell(text: str) -> str:

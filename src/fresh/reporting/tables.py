@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 LATEX = str.maketrans(
@@ -24,12 +24,12 @@ LATEX = str.maketrans(
     }
 )
 MARKDOWN = str.maketrans({"|": "\\|", "\n": " ", "*": "\\*"})
+# A spreadsheet takes a cell that begins with one of these for a formula.
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a cell that begins with one of these for a formula."""
 TAG = re.compile(r"<(?=[a-zA-Z/!?])")
 
+# A row and a column, both from 0.
 Position = tuple[int, int]
-"""A row and a column, both from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,9 @@ class Table:
     """Cells in bold."""
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.header):
-                raise ValueError(f"The row {row[0]!r} has {len(row)} cells, but the header has {len(self.header)}.")
-
     def to_markdown(self) -> str:
         """Return Markdown whose columns are aligned, so that the source is readable too."""
-        cells = [list(map(_escape_markdown, self.header)), *self._escaped_rows(_escape_markdown, "**{}**".format)]
+        cells = self._escape(_escape_markdown, "**{}**")
         widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(self.header))]
         is_label = [column < self.n_labels for column in range(len(self.header))]
         rule = ["-" * width if left else "-" * (width - 1) + ":" for width, left in zip(widths, is_label, strict=True)]
@@ -67,7 +62,7 @@ class Table:
     def to_latex(self) -> str:
         """Return a booktabs table, with the notes as comments."""
         columns = "l" * self.n_labels + "r" * (len(self.header) - self.n_labels)
-        cells = [list(map(_escape_latex, self.header)), *self._escaped_rows(_escape_latex, r"\textbf{{{}}}".format)]
+        cells = self._escape(lambda cell: cell.translate(LATEX), r"\textbf{{{}}}")
         rows = [" & ".join(row) + r" \\" for row in cells]
         notes = [f"% {line}" for note in self.notes for line in note.splitlines()]
         lines = [r"% \usepackage{booktabs}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", rows[0], r"\midrule"]
@@ -83,28 +78,19 @@ class Table:
         return text.getvalue()
 
     def write(self, form: str) -> str:
-        """Return the table in one of the forms of `FORMS`, by its name."""
-        return FORMS[form](self)
+        """Return the table as `markdown`, `csv` or `latex`."""
+        return {"markdown": self.to_markdown, "csv": self.to_csv, "latex": self.to_latex}[form]()
 
-    def _escaped_rows(self, escape: Callable[[str], str], bold: Callable[[str], str]) -> Iterator[list[str]]:
-        for number, row in enumerate(self.rows):
-            cells = [escape(cell) for cell in row]
-            yield [bold(cell) if (number, column) in self.best else cell for column, cell in enumerate(cells)]
-
-
-FORMS: dict[str, Callable[[Table], str]] = {
-    "markdown": Table.to_markdown,
-    "csv": Table.to_csv,
-    "latex": Table.to_latex,
-}
+    def _escape(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+        """Escape the header and the rows, and make the best cells bold."""
+        rows = [[escape(cell) for cell in row] for row in (self.header, *self.rows)]
+        for row, column in self.best:
+            rows[row + 1][column] = bold.format(rows[row + 1][column])
+        return rows
 
 
 def _escape_markdown(text: str) -> str:
     return TAG.sub("&lt;", text.translate(MARKDOWN))
-
-
-def _escape_latex(text: str) -> str:
-    return text.translate(LATEX)
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:

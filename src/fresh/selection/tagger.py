@@ -22,7 +22,7 @@ from fresh.selection.discretizers import Discretizer
 from fresh.selection.extractors import select_masks
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.distributed import process_group
-from fresh.training.fit import TextNumbers, describe, encode, make_loss
+from fresh.training.fit import TextNumbers, encode, make_loss
 from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed
 
 CONTEXT = RunContext("tagger")
@@ -69,7 +69,7 @@ class Tagger:
             can_record=config.network.long != "chunk",
             texts_of_epoch=None if only is None else lambda _epoch: only,
         )
-        context.progress.say(describe(network, inputs, job))
+        context.progress.say(job.describe(inputs.about))
         fit(job)
         return cls(network)
 

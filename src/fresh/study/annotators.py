@@ -1,12 +1,9 @@
-"""Annotators and the admin: their secrets, which nobody can read back, and how annotators come and go."""
+"""Annotators and the admin: sign-in codes, of which only hashes are stored, and how annotators join and leave."""
 
 import hashlib
 import hmac
 import secrets
 import unicodedata
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Self
 
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
@@ -15,10 +12,10 @@ from fresh.errors import RepeatedRequestError, StudyError
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, ItemRow, StudyRow
 from fresh.study.store import Store, now_ms
 
-ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that people mistake for others
+ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that are easily confused
 SECRET_LENGTH = 12  # 31^12 secrets, about 8e17
 MIN_ADMIN_SECRET = 12
-NO_SALT = "00" * 16
+NO_SALT, NO_CODE = "00" * 16, ""
 CODES_MADE = (
     "The study has more annotators than when you loaded the page, so these codes may already have been made. Each code "
     "is shown once: if nobody wrote them down, make a new code for each annotator who has not started."
@@ -26,23 +23,6 @@ CODES_MADE = (
 CODE_RENEWED = (
     "Annotator {annotator} already has a new code, which was shown once. If nobody has it, go back and make another."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Annotator:
-    """Somebody who takes part."""
-
-    id: int
-    state: str
-    """active, left or excluded."""
-    consented: bool
-    outside: str | None = None
-    """Their name on a crowd platform."""
-
-    @classmethod
-    def of(cls, row: AnnotatorRow) -> Self:
-        """Take what others may know of a row."""
-        return cls(row.id, row.state, row.consented is not None, row.outside)
 
 
 def _make_secret() -> str:
@@ -54,89 +34,85 @@ def _hash_secret(secret: str, salt: str) -> str:
     return hashlib.scrypt(secret.encode(), salt=bytes.fromhex(salt), n=2**14, r=8, p=1, dklen=32).hex()
 
 
-def make_salt_and_code() -> tuple[str, str]:
-    """Draw the salt and the hashed code of an annotator who needs no code, or not yet."""
-    salt = secrets.token_hex(16)
-    return salt, _hash_secret(_make_secret(), salt)
-
-
-def add_annotators(store: Store, n: int, after: int | None = None) -> list[str]:
-    """Add annotators.
-
-    :param after: The highest number when the request was made; if it has changed, this may be a repetition, which is
-        refused.
-    :return: Their sign-in codes, which are stored nowhere else.
-    """
-    if n < 1:
-        raise StudyError(f"The number of annotators must be at least 1, got {n}.")
-    # Hash before the transaction: hashing takes long, and nobody else could write meanwhile.
-    drawn = [(_make_secret(), secrets.token_hex(16)) for _ in range(n)]
-    rows = [AnnotatorRow(salt=salt, code=_hash_secret(secret, salt), state="active") for secret, salt in drawn]
-    with store.write_session() as session:
-        lock_study(session)
-        if after is not None and after != (session.scalar(select(func.max(AnnotatorRow.id))) or 0):
-            raise RepeatedRequestError(CODES_MADE)
-        session.add_all(rows)
-        session.flush()
-        return [_format_code(row.id, secret) for row, (secret, _) in zip(rows, drawn, strict=True)]
+def _draw_code() -> tuple[str, str, str]:
+    """Draw a secret, and return it with its salt and its hash."""
+    secret, salt = _make_secret(), secrets.token_hex(16)
+    return secret, salt, _hash_secret(secret, salt)
 
 
 def _format_code(annotator: int, secret: str) -> str:
     return f"{annotator}-{secret[:4]}-{secret[4:8]}-{secret[8:]}"
 
 
-def sign_in(store: Store, code: str) -> Annotator | None:
+def parse_number(text: str) -> int | None:
+    """Parse the number of an annotator; None if it is not a number that fits into a 32-bit column."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def add_annotators(store: Store, n: int, after: int | None = None) -> list[str]:
+    """Add annotators.
+
+    :param after: The highest number when the request was made; if it has changed, the request may be a repetition and
+        is refused.
+    :return: Their sign-in codes, which are stored nowhere else.
+    """
+    if n < 1:
+        raise StudyError(f"The number of annotators must be at least 1, got {n}.")
+    # Hash before the transaction: hashing is slow, and blocks all other writers.
+    drawn = [_draw_code() for _ in range(n)]
+    rows = [AnnotatorRow(salt=salt, code=code, state="active") for _, salt, code in drawn]
+    with store.write_session() as session:
+        lock_study(session)
+        if after is not None and after != (session.scalar(select(func.max(AnnotatorRow.id))) or 0):
+            raise RepeatedRequestError(CODES_MADE)
+        session.add_all(rows)
+        session.flush()
+        return [_format_code(row.id, secret) for row, (secret, _, _) in zip(rows, drawn, strict=True)]
+
+
+def sign_in(store: Store, code: str) -> AnnotatorRow | None:
     """Find the annotator who has a code, whatever its case, spaces and dashes; None if it is wrong."""
     letters = unicodedata.normalize("NFKC", code).lower()
     plain = "".join(letter for letter in letters if letter.isalnum())
-    number, secret = plain[:-SECRET_LENGTH], plain[-SECRET_LENGTH:]
-    with store.read_session() as session:
-        known = number.isascii() and number.isdigit() and len(number) < 10  # fits into a 32-bit column
-        row = session.get(AnnotatorRow, int(number)) if known else None
-        # Hash in any case: a wrong number must take as long as a wrong secret.
-        code_hash = _hash_secret(secret, NO_SALT if row is None else row.salt)
-        if row is None or not hmac.compare_digest(code_hash, row.code):
-            return None
-        return Annotator.of(row)
+    row = get_annotator(store, parse_number(plain[:-SECRET_LENGTH]))
+    # Hash in any case: a wrong number must take as long as a wrong secret.
+    code_hash = _hash_secret(plain[-SECRET_LENGTH:], NO_SALT if row is None else row.salt)
+    return row if row is not None and hmac.compare_digest(code_hash, row.code) else None
 
 
-def get_or_add_annotator(session: Session, name: str, make_code: Callable[[], tuple[str, str]]) -> AnnotatorRow:
-    """Find somebody by their name on a crowd platform, or add them.
-
-    :param make_code: Makes the salt and the hashed code of a new annotator.
-    """
+def get_or_add_annotator(session: Session, name: str) -> AnnotatorRow:
+    """Find an annotator by their name on a crowd platform, or add them without a code."""
     row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == name).with_for_update())
     if row is None:
-        salt, code = make_code()
-        row = AnnotatorRow(salt=salt, code=code, state="active", outside=name)
+        # No hash is empty, so that no code signs them in until they get one.
+        row = AnnotatorRow(salt=NO_SALT, code=NO_CODE, state="active", outside=name)
         session.add(row)
         session.flush()
     return row
 
 
-def get_annotator(store: Store, annotator: int) -> Annotator | None:
+def get_annotator(store: Store, annotator: int | None) -> AnnotatorRow | None:
     """Return an annotator by their number; None if there is none."""
     with store.read_session() as session:
-        row = session.get(AnnotatorRow, annotator)
-        return None if row is None else Annotator.of(row)
+        return None if annotator is None else session.get(AnnotatorRow, annotator)
 
 
-def find_annotator(store: Store, name: str) -> Annotator:
+def find_annotator(store: Store, name: str) -> AnnotatorRow:
     """Find an annotator by their number, or by their name on a crowd platform."""
-    with store.read_session() as session:
-        number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else None
-        row = None if number is None else session.get(AnnotatorRow, number)
-        row = row or session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == name))
-        if row is None:
-            raise StudyError(
-                f"There is no annotator {name!r} in this study. Use the number, or the name in parentheses, that "
-                "`fresh study status` shows."
-            )
-        return Annotator.of(row)
+    row = get_annotator(store, parse_number(name))
+    if row is None:
+        with store.read_session() as session:
+            row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == name))
+    if row is None:
+        raise StudyError(
+            f"There is no annotator {name!r} in this study. Use the number, or the name in parentheses, that "
+            "`fresh study status` shows."
+        )
+    return row
 
 
 def lock_annotator(session: Session, annotator: int) -> AnnotatorRow:
-    """Return an annotator, whom nobody else can change until the end of the transaction."""
+    """Return an annotator, locked until the end of the transaction."""
     row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.id == annotator).with_for_update())
     if row is None:
         raise StudyError(f"There is no annotator {annotator} in this study.")
@@ -144,47 +120,50 @@ def lock_annotator(session: Session, annotator: int) -> AnnotatorRow:
 
 
 def lock_study(session: Session) -> StudyRow:
-    """Return the study, which nobody else can change until the end of the transaction."""
+    """Return the study, locked until the end of the transaction."""
     return session.scalars(select(StudyRow).with_for_update()).one()
 
 
-def code_version(store: Store, annotator: int) -> str:
-    """Return a string that changes when the annotator gets a new code."""
+def session_version(store: Store, annotator: int | None) -> str:
+    """Return a string that changes when an annotator gets a new code or signs out; sessions end with it.
+
+    :param annotator: None for the admin.
+    """
     with store.read_session() as session:
-        return session.scalar(select(AnnotatorRow.code).where(AnnotatorRow.id == annotator)) or ""
+        if annotator is None:
+            columns = select(StudyRow.admin_code, StudyRow.admin_sign_outs)
+        else:
+            columns = select(AnnotatorRow.code, AnnotatorRow.sign_outs).where(AnnotatorRow.id == annotator)
+        row = session.execute(columns).first()
+        return "" if row is None else f"{row[0]}.{row[1]}"
 
 
-def session_version(store: Store, annotator: int) -> str:
-    """Return a string that changes when the annotator gets a new code or signs out; sessions end with it."""
-    with store.read_session() as session:
-        row = session.get(AnnotatorRow, annotator)
-        return "" if row is None else f"{row.code}.{row.sign_outs}"
-
-
-def end_sessions(store: Store, annotator: int) -> None:
-    """End all sessions of an annotator, on all servers."""
+def end_sessions(store: Store, annotator: int | None) -> None:
+    """End all sessions of an annotator, or of the admin, on all servers."""
     with store.write_session() as session:
-        lock_annotator(session, annotator).sign_outs += 1
+        if annotator is None:
+            lock_study(session).admin_sign_outs += 1
+        else:
+            lock_annotator(session, annotator).sign_outs += 1
 
 
-def renew_code(store: Store, annotator: int, version: str | None = None) -> str:
+def renew_code(store: Store, annotator: int, replaces: str | None = None) -> str:
     """Replace the code of an annotator; the old one, and sessions that began with it, end.
 
-    :param version: The `code_version` when the request was made; if it has changed, this is a repetition, which is
+    :param replaces: The stored hash when the request was made; if it has changed, the request is a repetition and is
         refused.
     """
-    secret, salt = _make_secret(), secrets.token_hex(16)
-    code = _hash_secret(secret, salt)
+    secret, salt, code = _draw_code()
     with store.write_session() as session:
         row = lock_annotator(session, annotator)
-        if version is not None and version != row.code:
+        if replaces is not None and replaces != row.code:
             raise RepeatedRequestError(CODE_RENEWED.format(annotator=annotator))
         row.salt, row.code = salt, code
     return _format_code(annotator, secret)
 
 
 def record_consent(store: Store, annotator: int) -> None:
-    """Record that an annotator agreed to take part; the first time counts."""
+    """Record that an annotator agreed to take part; a repetition changes nothing."""
     with store.write_session() as session:
         row = lock_annotator(session, annotator)
         row.consented = row.consented or now_ms()
@@ -209,12 +188,12 @@ def exclude(store: Store, annotator: int) -> int:
 
 
 def end_participation(session: Session, annotator: AnnotatorRow, state: str) -> int:
-    """Let an annotator leave, or exclude them, within a transaction; exclusion is not undone by leaving."""
+    """Remove or exclude an annotator within a transaction; leaving does not undo an exclusion."""
     if annotator.state != "excluded":
         annotator.state = state
     states = ("open", "answered") if state == "excluded" else ("open",)
     theirs = select(AssignmentRow.id).where(AssignmentRow.annotator == annotator.id, AssignmentRow.state.in_(states))
-    # In the order of items, as in `release_expired`: two servers that release them in another order could deadlock.
+    # In the order of items, as in `release_expired`: two servers that lock the rows in different orders could deadlock.
     ids = session.scalars(theirs.order_by(AssignmentRow.item)).all()
     return sum(release_assignment(session, assignment, states) for assignment in ids)
 
@@ -222,7 +201,7 @@ def end_participation(session: Session, annotator: AnnotatorRow, state: str) -> 
 def readmit(store: Store, annotator: int) -> int:
     """Let an annotator who left or was excluded take part again.
 
-    :return: The number of their answers that do not count, since others were given the places.
+    :return: The number of their answers that do not count, since others took the places.
     """
     with store.write_session() as session:
         lock_annotator(session, annotator).state = "active"
@@ -242,13 +221,13 @@ def readmit(store: Store, annotator: int) -> int:
 
 def take_place(session: Session, item: int) -> bool:
     """Take a place at an item; False if none is left."""
-    # One conditional update, not a read and a write: of two servers at the last place, one gets it.
+    # One conditional update, not a read and a write: of two servers that ask for the last place, one gets it.
     place = update(ItemRow).where(ItemRow.id == item, ItemRow.taken < ItemRow.wanted)
     return session.scalar(place.values(taken=ItemRow.taken + 1).returning(ItemRow.id)) is not None
 
 
 def release_assignment(session: Session, assignment: int, states: tuple[str, ...] = ("open",)) -> bool:
-    """Give back the place of an assignment; False if it is not in one of the states any more."""
+    """Release the place of an assignment; False if it is no longer in one of the states."""
     row = update(AssignmentRow).where(AssignmentRow.id == assignment, AssignmentRow.state.in_(states))
     item = session.scalar(row.values(state="released").returning(AssignmentRow.item))
     if item is None:
@@ -258,7 +237,7 @@ def release_assignment(session: Session, assignment: int, states: tuple[str, ...
 
 
 def release_expired(store: Store, at: int | None = None) -> int:
-    """Give back items that were held longer than the study allows, and count them; their annotators stay active."""
+    """Release items that were held longer than the study allows, and count them; their annotators stay active."""
     before = (now_ms() if at is None else at) - int(store.about["hours"] * 3_600_000)
     with store.write_session() as session:
         expired = select(AssignmentRow.id).where(AssignmentRow.state == "open", AssignmentRow.at < before)
@@ -285,7 +264,7 @@ def signing_key(store: Store) -> bytes:
 
 
 def make_admin_secret(store: Store, replace: bool = False) -> str | None:
-    """Make the secret of the admin page, which is stored nowhere else.
+    """Make the secret of the admin page, of which only a hash is stored.
 
     :param replace: Replace an existing secret, which ends all sessions of the admin page.
     :return: None if there is a secret already.
@@ -300,7 +279,7 @@ def make_admin_secret(store: Store, replace: bool = False) -> str | None:
 
 
 def set_admin_secret(store: Store, secret: str) -> None:
-    """Set your own secret of the admin page; sessions end unless it is the same as before."""
+    """Set the secret of the admin page; sessions end unless it stays the same."""
     plain = _strip_separators(secret)
     if len(plain) < MIN_ADMIN_SECRET:
         raise StudyError(
@@ -327,16 +306,3 @@ def is_admin(store: Store, secret: str) -> bool:
     with store.read_session() as session:
         salt, code = session.execute(select(StudyRow.admin_salt, StudyRow.admin_code)).one()
     return hmac.compare_digest(_hash_secret(_strip_separators(secret), salt or NO_SALT), code or "")
-
-
-def admin_session_version(store: Store) -> str:
-    """Return a string that changes with the admin secret, or when an admin signs out; sessions end with it."""
-    with store.read_session() as session:
-        code, sign_outs = session.execute(select(StudyRow.admin_code, StudyRow.admin_sign_outs)).one()
-        return f"{code}.{sign_outs}"
-
-
-def end_admin_sessions(store: Store) -> None:
-    """End all sessions of the admin page, on all servers."""
-    with store.write_session() as session:
-        session.execute(update(StudyRow).values(admin_sign_outs=StudyRow.admin_sign_outs + 1))

@@ -9,7 +9,7 @@ import hmac
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -56,33 +56,20 @@ LABEL_STUDIO_CONFIG = """\
 {questions}
 </View>
 """
-# The same words as on our own pages (item.html): answers must be comparable.
+# The same words as on our own pages (item.html), so that answers are comparable.
 SCALE_QUESTIONS = {
     "confidence": "How confident are you?",
     "readability": "How easy are the words to read and understand?",
 }
-CONFIG_ENDINGS = {"mturk": ".html", "potato": potato.CONFIG_ENDING, "label_studio": label_studio.CONFIG_ENDING}
+ANSWER_COLUMNS = ("study", "database", *COLUMNS)
 TICKET_LENGTH = 16
 NAME_LENGTH = 8
 # No digits, which a spreadsheet may take for a number, and no vowels, which may make a word.
 LETTERS = str.maketrans("0123456789abcdef", "bcdfghjkmnpqrstv")
 
 
-@dataclass(frozen=True, slots=True)
-class _ExportedItem:
-    """An item as another tool gets it."""
-
-    ticket: str
-    text: str
-    query: str
-
-    @property
-    def query_field(self) -> dict[str, str]:
-        return {"query": self.query} if self.query else {}
-
-
 def make_ticket(key: bytes, item: int) -> str:
-    """Name an item so that only who has the key can tell its number, and so its document and condition."""
+    """Name an item so that its number, and thus its document and condition, cannot be found without the key."""
     return hmac.new(key, f"exported item {item}".encode(), "sha256").hexdigest()[:TICKET_LENGTH].translate(LETTERS)
 
 
@@ -96,12 +83,12 @@ def list_tickets(store: Store) -> dict[int, str]:
 
 
 def database_name(store: Store) -> str:
-    """Name the database of a study: a study made again from the same settings has another, and other annotators."""
+    """Name the database of a study: the same settings give another database, with other annotators."""
     return hmac.new(signing_key(store), b"exported database", "sha256").hexdigest()[:NAME_LENGTH].translate(LETTERS)
 
 
 def study_name(store: Store) -> str:
-    """Name a study by its items: a study made again from the same settings has the same."""
+    """Name a study by its items: the same settings give the same name."""
     columns = (ItemRow.id, DocumentRow.name, ItemRow.condition, ItemRow.label, ItemRow.words, ItemRow.query)
     items = select(*columns).join(DocumentRow, DocumentRow.id == ItemRow.document).order_by(ItemRow.id)
     with store.read_session() as session:
@@ -110,16 +97,22 @@ def study_name(store: Store) -> str:
     return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:NAME_LENGTH].translate(LETTERS)
 
 
-def _list_items(store: Store) -> list[_ExportedItem]:
-    tickets, corpus = list_tickets(store), store.about["corpus"]
+def _list_items(store: Store, name: str = "item") -> list[dict[str, str]]:
+    """List the real items by their tickets, in a random order, with a query only if one has words.
+
+    :param name: The field for the ticket.
+    """
     with store.read_session() as session:
         rows = {row.id: row for row in session.scalars(select(ItemRow).where(ItemRow.kind == "real"))}
-        items = ((ticket, rows[number]) for number, ticket in tickets.items())
-        return [_ExportedItem(ticket, " ".join(row.words), format_query(row.query, corpus)) for ticket, row in items]
+    items: list[dict[str, str]] = []
+    for number, ticket in list_tickets(store).items():
+        query = format_query(rows[number].query, store.about["corpus"])
+        items.append({name: ticket, "text": " ".join(rows[number].words)} | ({"query": query} if query else {}))
+    return items
 
 
 def list_questions(store: Store) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return what is asked about each item: the question, and how each answer is read."""
+    """Return the questions about each item: their text, and how annotators see each answer."""
     scales = {name: {str(n): step for n, step in enumerate(steps, start=1)} for name, steps in SCALES.items()}
     return {
         "label": (str(store.about["question"]), store.labels),
@@ -128,7 +121,7 @@ def list_questions(store: Store) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def format_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Write a CSV table in which a spreadsheet finds no formulas."""
+    """Write a CSV table in which spreadsheets find no formulas."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
@@ -143,26 +136,20 @@ def _format_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _list_answers(store: Store) -> list[dict[str, Any]]:
-    """List all answers, with the names by which the study recognizes its own; a time that was not measured is empty."""
+    """List all answers with the names of the study and its database; times that were not measured are empty."""
     names = {"study": study_name(store), "database": database_name(store)}
     return [{**names, **answer, "milliseconds": answer["milliseconds"] or None} for answer in read_answers(store)]
 
 
 def escape_mturk(text: str) -> str:
-    """Escape text for Mechanical Turk, which refuses characters of four bytes, and where ${ begins a variable."""
+    """Escape text for Mechanical Turk, which refuses characters of four bytes, and in which ${ starts a variable."""
     html = escape(text).replace("${", "&#36;{")
     return "".join(f"&#{ord(letter)};" if ord(letter) > 0xFFFF else letter for letter in html)
 
 
 def _mturk_batch(store: Store) -> str:
-    rows = [
-        {
-            "item": item.ticket,
-            **{name: escape_mturk(text) for name, text in {"text": item.text, **item.query_field}.items()},
-        }
-        for item in _list_items(store)
-    ]
-    return format_csv(rows, ("item", "text", "query") if any("query" in row for row in rows) else ("item", "text"))
+    rows = [{name: escape_mturk(text) for name, text in item.items()} for item in _list_items(store)]
+    return format_csv(rows, ("item", "text", "query") if _has_queries(store) else ("item", "text"))
 
 
 def _mturk_page(store: Store, _data: str) -> str:
@@ -179,11 +166,11 @@ def _mturk_page(store: Store, _data: str) -> str:
 
 
 def _has_queries(store: Store) -> bool:
-    return any(item.query for item in _list_items(store))
+    return any("query" in item for item in _list_items(store))
 
 
 def _prolific_participants(store: Store) -> str:
-    """Write what the participants of Prolific have done, to approve them there or not."""
+    """Write the progress of the participants of Prolific, for approving them there."""
     rows = [
         {"Participant id": one.outside, "answered": one.n_answered, "checks failed": one.n_failed, "state": one.status}
         for one in get_overview(store).annotators
@@ -193,8 +180,19 @@ def _prolific_participants(store: Store) -> str:
 
 
 def _potato_config(store: Store, data: str) -> str:
+    design = store.design
+    # Groups of annotators share the items with the conditions as in the Latin square.
+    n_people = math.ceil(design.n_documents * design.per_item / design.max_items)
+    with store.read_session() as session:
+        items = {item.id: item for item in session.scalars(select(ItemRow).where(ItemRow.kind == "real"))}
+    tickets, groups = list_tickets(store), list[str]()
+    for number in range(design.n_conditions):
+        row = latin_row(design.n_conditions, number)
+        own = [n for n in tickets if items[n].condition == row[(items[n].document or 0) % design.n_conditions]]
+        listed = ", ".join(potato.quote(tickets[item]) for item in own)
+        groups.append(f"    - {{name: group {number + 1}, max_annotators: {n_people}, instances: [{listed}]}}")
     assignment = POTATO_ASSIGNMENT.format(
-        per_item=store.design.per_item, max_items=store.design.max_items, groups="\n".join(_potato_groups(store))
+        per_item=design.per_item, max_items=design.max_items, groups="\n".join(groups)
     )
     schemes = [
         potato.format_choices(name, question, answers.values(), required=True)
@@ -203,23 +201,8 @@ def _potato_config(store: Store, data: str) -> str:
     return potato.format_project(data, store.about["title"], schemes, _has_queries(store), settings=assignment)
 
 
-def _potato_groups(store: Store) -> Iterator[str]:
-    """Divide the items among groups of annotators, with conditions as in the Latin square."""
-    design = store.design
-    n_people = math.ceil(design.n_documents * design.per_item / design.max_items)
-    with store.read_session() as session:
-        items = {item.id: item for item in session.scalars(select(ItemRow).where(ItemRow.kind == "real"))}
-    shuffled = [(ticket, items[number]) for number, ticket in list_tickets(store).items()]
-    for number in range(design.n_conditions):
-        row = latin_row(design.n_conditions, number)
-        own = [t for t, item in shuffled if item.condition == row[(item.document or 0) % design.n_conditions]]
-        listed = ", ".join(map(potato.quote, own))
-        yield f"    - {{name: group {number + 1}, max_annotators: {n_people}, instances: [{listed}]}}"
-
-
 def _label_studio_tasks(store: Store) -> str:
-    tasks = [{"data": {"item": item.ticket, "text": item.text, **item.query_field}} for item in _list_items(store)]
-    return json.dumps(tasks, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps([{"data": item} for item in _list_items(store)], ensure_ascii=False, indent=1) + "\n"
 
 
 def _label_studio_config(store: Store, _data: str) -> str:
@@ -234,28 +217,47 @@ def _label_studio_config(store: Store, _data: str) -> str:
     return LABEL_STUDIO_CONFIG.format(query=query, questions="\n".join(lines))
 
 
-FORMATS: dict[str, Callable[[Store], str]] = {
-    "csv": lambda store: format_csv(_list_answers(store), ("study", "database", *COLUMNS)),
-    "jsonl": lambda store: _format_jsonl(_list_answers(store)),
-    "mturk": _mturk_batch,
-    "prolific": _prolific_participants,
-    "potato": lambda store: _format_jsonl(
-        {"id": i.ticket, "text": i.text, **i.query_field} for i in _list_items(store)
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of exports."""
+
+    title: str
+    file: str
+    """Name of the file when it is downloaded."""
+    write: Callable[[Store], str]
+    write_config: Callable[[Store, str], str] | None = None
+    """Writes the configuration that a tool needs besides the items, given the name of the file of items."""
+    config_ending: str = ""
+
+
+FORMATS = {
+    "csv": Format("CSV", "answers.csv", lambda store: format_csv(_list_answers(store), ANSWER_COLUMNS)),
+    "jsonl": Format("JSON lines", "answers.jsonl", lambda store: _format_jsonl(_list_answers(store))),
+    "mturk": Format("Mechanical Turk", "mturk-batch.csv", _mturk_batch, _mturk_page, ".html"),
+    "prolific": Format("Prolific", "prolific-participants.csv", _prolific_participants),
+    "potato": Format(
+        "Potato",
+        "potato-items.jsonl",
+        lambda store: _format_jsonl(_list_items(store, "id")),
+        _potato_config,
+        potato.CONFIG_ENDING,
     ),
-    "label_studio": _label_studio_tasks,
+    "label_studio": Format(
+        "Label Studio",
+        "label-studio-tasks.json",
+        _label_studio_tasks,
+        _label_studio_config,
+        label_studio.CONFIG_ENDING,
+    ),
 }
-CONFIG_FORMATS: dict[str, Callable[[Store, str], str]] = {
-    "mturk": _mturk_page,
-    "potato": _potato_config,
-    "label_studio": _label_studio_config,
-}
-"""The configuration that some tools need next to the items, given the name of the file of items."""
 
 
 def export_study(store: Store, format: str, path: Path) -> list[Path]:
     """Export a study, and return the files."""
-    paths = export_paths(format, path)
-    texts = [FORMATS[format](store), *([CONFIG_FORMATS[format](store, path.name)] if format in CONFIG_FORMATS else [])]
+    paths, chosen = export_paths(format, path), FORMATS[format]
+    texts = [chosen.write(store)]
+    if chosen.write_config is not None:
+        texts.append(chosen.write_config(store, path.name))
     for place, text in zip(paths, texts, strict=True):
         write_text(place, text)
     return paths
@@ -265,9 +267,9 @@ def export_paths(format: str, path: Path) -> list[Path]:
     """List the files that an export writes: the given one, and for some tools a configuration next to it."""
     if format not in FORMATS:
         raise StudyError(suggest(format, "an export format", FORMATS))
-    if format not in CONFIG_FORMATS:
+    config = path.with_name(path.stem + FORMATS[format].config_ending)
+    if FORMATS[format].write_config is None:
         return [path]
-    config = path.with_name(path.stem + CONFIG_ENDINGS[format])
     if config == path:
         raise StudyError(f"{path} is the name of the configuration for {format}. Give the file another ending.")
     return [path, config]

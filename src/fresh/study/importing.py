@@ -1,9 +1,7 @@
-"""Import answers from other tools, and what Prolific says about participants: all of a file, or nothing."""
+"""Import answers from other tools, and the status of participants from Prolific: a whole file, or nothing."""
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,27 +13,34 @@ from fresh.config import suggest
 from fresh.data.readers import Row, read_rows
 from fresh.errors import StudyError
 from fresh.study import annotators
-from fresh.study.answers import MAX_MILLISECONDS, QUESTIONS, Answer
+from fresh.study.answers import QUESTIONS, Answer
 from fresh.study.display import format_query, plural
 from fresh.study.export import database_name, escape_mturk, list_questions, list_tickets, study_name
-from fresh.study.raw_answers import KINDS, MAX_TIMESTAMP, READERS, RawAnswer, annotator_name, read_raw_answers, unguard
+from fresh.study.raw_answers import (
+    KINDS,
+    MAX_TIMESTAMP,
+    READERS,
+    RawAnswer,
+    annotator_name,
+    parse_whole,
+    read_raw_answers,
+    unguard,
+)
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, DocumentRow, ItemRow, PracticeAnswerRow
 from fresh.study.service import answer_columns
 from fresh.study.store import Store, now_ms
 
 MAX_NAME = 200
-MAX_DIGITS = 20
-COUNTED = {"true": True, "false": False, "": True, "none": True}
 OTHER_STUDY = "The file belongs to another study: import it into the study that it was exported from."
 GONE = ("RETURNED", "TIMED-OUT", "SCREENED OUT")
 STATUSES = ("RESERVED", "ACTIVE", "AWAITING REVIEW", "APPROVED", *GONE, "REJECTED")
-"""What Prolific says about a submission."""
+"""The statuses of submissions on Prolific."""
 NEW, EXISTING = "new", "existing"
 
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What an import did."""
+    """The result of an import."""
 
     n_new: int = 0
     n_existing: int = 0
@@ -48,7 +53,7 @@ class ImportSummary:
 
     @property
     def notes(self) -> list[str]:
-        """Explain what was imported and does not count."""
+        """Explain which imported answers do not count."""
         if not self.n_uncounted:
             return []
         do = "does" if self.n_uncounted == 1 else "do"
@@ -59,18 +64,18 @@ class ImportSummary:
 
 @dataclass(frozen=True, slots=True)
 class _ImportedAnswer:
-    """An answer to an item of the study, or only the fact that somebody has seen it."""
+    """An answer to an item of the study, or only the fact that somebody has seen the item."""
 
-    place: str  # where it is in the file
+    raw: RawAnswer
     annotator: str
     item: int
     answer: Answer | None
-    at: int | None
-    reason: str  # why there is no answer, if there is none
-    item_name: str  # the item as the file names it
-    kind: str
-    counted: bool
     number: int | None  # the annotator's number, if the file is this study's own export
+
+    @property
+    def item_name(self) -> str:
+        """Return the item as the file names it."""
+        return str(self.raw.item).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +85,27 @@ class _StudyIndex:
     items: Mapping[str, Mapping[int, Mapping[str, Sequence[str]]]]
     """For each kind and item, the values that each field of a file may have, in all versions of the exports."""
     tickets: Mapping[str, int]
-    meanings: Mapping[str, Mapping[str, str]]  # for each question, the answer that each text of a file stands for
+    meanings: Mapping[str, Mapping[str, str]]  # for each question, the answer that a text in the file stands for
     database: str
     annotators: Mapping[int, str]
 
 
 def import_study(store: Store, format: str, path: Path) -> ImportSummary:
-    """Import a file, or the folder that Potato writes, into a study."""
+    """Import a file, or the output folder of Potato, into a study."""
     if format == "prolific":
         return _import_prolific(store, path)
     if format not in READERS:
         raise StudyError(suggest(format, "an import format", (*READERS, "prolific")))
     answers = _interpret_file(store, path, format)
-    codes = _make_codes(store, {one.annotator for one in answers if one.number is None})
     summary = ImportSummary()
     with store.write_session() as session:
         annotators.lock_study(session)  # so that two imports do not add one annotator twice
         before = set(session.scalars(select(AnnotatorRow.outside)))
-        # Of a document that somebody has seen twice, the first time counts; rows without a time come last.
-        for one in sorted(answers, key=lambda one: MAX_TIMESTAMP if one.at is None else one.at):
-            _import_answer(session, one, codes, summary)
-        real = [one for one in answers if one.kind == "real"]
-        names = {one.annotator for one in real} - {one.annotator for one in real if one.counted} - before
+        # If somebody has seen a document twice, the first time counts; rows without a time come last.
+        for one in sorted(answers, key=lambda one: MAX_TIMESTAMP if one.raw.at is None else one.raw.at):
+            _import_answer(session, one, summary)
+        real = [one for one in answers if one.raw.kind == "real"]
+        names = {one.annotator for one in real} - {one.annotator for one in real if one.raw.counted} - before
         uncounted = select(AnnotatorRow).where(AnnotatorRow.outside.in_(sorted(names))).order_by(AnnotatorRow.id)
         for person in session.scalars(uncounted):
             person.state = "excluded"
@@ -126,7 +130,7 @@ def _index_study(store: Store, format: str) -> _StudyIndex:
     for name, (_, answers) in list_questions(store).items():
         shown = {text.strip(): value for value, text in answers.items()}
         values = {value: value for value in answers}
-        # Potato saves the text that people read, other tools the value; one label may be shown as another is named.
+        # Potato saves the text of a choice, other tools its value; one label may be shown as another is named.
         meanings[name] = {**values, **shown} if format == "potato" else {**shown, **values}
     tickets = {ticket: number for number, ticket in list_tickets(store).items()}
     with store.read_session() as session:
@@ -150,62 +154,34 @@ def _index_items(store: Store) -> dict[str, dict[int, dict[str, tuple[str, ...]]
 
 
 def _interpret(raw: RawAnswer, index: _StudyIndex) -> _ImportedAnswer:
-    """Find the item and the answer that a raw answer means, or report all that is wrong with it."""
-    answers = {name: _meaning_of(raw.answers.get(name), index.meanings[name]) for name in QUESTIONS}
-    unanswered = [name for name in QUESTIONS if answers[name] is None]
-    seen_only = bool(raw.void) or (bool(unanswered) and not raw.complete)
-    about = {"annotator": raw.annotator, "item": raw.item}
-    missing = [name for name, value in (about if seen_only else answers | about).items() if value in (None, "")]
+    """Find the item and the answer that a raw answer stands for, or report all its problems."""
+    has_answer = not raw.void and (raw.complete or not raw.unanswered)
+    missing = raw.unanswered if has_answer else []
+    missing += [name for name in ("annotator", "item") if getattr(raw, name) in (None, "")]
     if missing:
-        raise StudyError(f"{raw.place}: there must be exactly one {', one '.join(missing)}.")
-    annotator, ticket, answer = str(raw.annotator).strip(), str(raw.item).strip(), None
-    item = index.tickets.get(ticket, _whole(raw.item)) if isinstance(raw.item, str) else _whole(raw.item)
-    own = raw.database == index.database and raw.number not in (None, "")
-    number = _whole(raw.number) if own else None
-    problems = [*_item_problems(raw, item, index), *_name_problems(annotator), *_time_problems(raw.at)]
-    if own and not (type(number) is int and number in index.annotators):
-        problems.append(f"there is no annotator {raw.number!s:.60} in this study.")
-    if str(raw.counted).strip().lower() not in COUNTED:
-        problems.append(f"counted must be true or false, got {raw.counted!r:.60}.")
-    if not seen_only:
+        raise StudyError(f"there must be exactly one {', one '.join(missing)}.")
+    annotator, number, answer = str(raw.annotator).strip(), None, None
+    item = index.tickets.get(str(raw.item).strip(), parse_whole(raw.item))
+    problems = [*_item_problems(raw, item, index), *_name_problems(annotator)]
+    if raw.database == index.database and raw.number not in (None, ""):
+        number = parse_whole(raw.number)
+        if type(number) is int and number in index.annotators:
+            annotator = index.annotators[number]
+        else:
+            problems.append(f"there is no annotator {raw.number!s:.60} in this study.")
+    if has_answer:
+        values = {name: index.meanings[name].get(str(text).strip(), text) for name, text in raw.answers.items()}
+        label, labels = str(values["label"]), set(index.meanings["label"].values())
+        if label not in labels:
+            problems.append(suggest(f"{label:.60}", "a label of this study", sorted(labels)))
         try:
-            answer = _parse_answer(raw, answers, index)
+            confidence, readability = parse_whole(values["confidence"]), parse_whole(values["readability"])
+            answer = Answer(label, confidence, readability, raw.milliseconds)
         except ValueError as error:
             problems += str(error).splitlines()
     if problems:
-        raise StudyError("\n".join(f"{raw.place}: {problem}" for problem in problems))
-    if number is not None:
-        annotator = index.annotators[number]
-    return _ImportedAnswer(
-        raw.place,
-        annotator,
-        item,
-        answer,
-        None if raw.at in (None, "") else _whole(raw.at),
-        f"the answer of {annotator} was {raw.void} in the other tool."
-        if raw.void
-        else f"{annotator} has not answered {' and '.join(unanswered)}.",
-        ticket if ticket in index.tickets else str(item),
-        raw.kind,
-        COUNTED[str(raw.counted).strip().lower()],
-        number,
-    )
-
-
-def _meaning_of(written: Any, meanings: Mapping[str, str]) -> Any:
-    return None if written in (None, "") else meanings.get(str(written).strip(), written)
-
-
-def _parse_answer(raw: RawAnswer, answers: Mapping[str, Any], index: _StudyIndex) -> Answer:
-    labels, label = set(index.meanings["label"].values()), str(answers["label"])
-    problems = [] if label in labels else [suggest(f"{label:.60}", "a label of this study", sorted(labels))]
-    try:
-        answer = Answer(label, _whole(answers["confidence"]), _whole(answers["readability"]), parse_milliseconds(raw))
-    except ValueError as error:
-        problems.append(str(error))
-    if problems:
         raise StudyError("\n".join(problems))
-    return answer
+    return _ImportedAnswer(raw, annotator, item, answer, number)
 
 
 def _item_problems(raw: RawAnswer, item: Any, index: _StudyIndex) -> Iterator[str]:
@@ -235,35 +211,10 @@ def _name_problems(name: str) -> Iterator[str]:
         yield f"an annotator's name must have at most {MAX_NAME} characters, got {len(name):,}."
 
 
-def _time_problems(at: Any) -> Iterator[str]:
-    number = _whole(at)
-    if at not in (None, "") and not (type(number) is int and 0 <= number <= MAX_TIMESTAMP):
-        limits = f"from 0 (1970) to {MAX_TIMESTAMP} (the year 9999)"
-        yield f"at must be a whole number of milliseconds {limits}, got {at!r:.60}."
-
-
-def _whole(value: Any) -> Any:
-    """Parse a whole number, however it is written; anything else stays as it is."""
-    if isinstance(value, str) and value.strip().isdecimal() and len(value) <= MAX_DIGITS:
-        return int(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def parse_milliseconds(raw: RawAnswer) -> int:
-    """Parse the time of an answer; some tools count while nobody looks, so that it is cut off at a week."""
-    try:
-        seconds = float(raw.time or 0) / raw.time_units
-    except (TypeError, ValueError, OverflowError):
-        seconds = math.nan
-    if not seconds >= 0:
-        raise StudyError(f"{raw.time_field} must be a number of at least 0, got {raw.time!r:.60}.")
-    return round(min(seconds * 1000, MAX_MILLISECONDS))
-
-
 def group_problems(problems: Iterable[tuple[str, str]]) -> str:
     """Write each problem of a file once, with its first place and the number of further rows that have it.
 
-    :param problems: Places, and the problems there, one a line, which may begin with the place.
+    :param problems: Pairs of a place and its problems, one on each line, perhaps after the place.
     """
     places: dict[str, list[str]] = {}
     for place, lines in problems:
@@ -273,51 +224,42 @@ def group_problems(problems: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{rows[0]}{more[line]}: {line}" for line, rows in places.items())
 
 
-def _make_codes(store: Store, names: Set[str]) -> dict[str, tuple[str, str]]:
-    """Make the codes of new annotators, before the transaction: hashing takes long, and others would wait."""
-    with store.read_session() as session:
-        new = names - set(session.scalars(select(AnnotatorRow.outside)))
-    return {name: annotators.make_salt_and_code() for name in sorted(new)}
-
-
-def _import_answer(
-    session: Session, one: _ImportedAnswer, codes: Mapping[str, tuple[str, str]], summary: ImportSummary
-) -> None:
-    person = _owner_of(session, one)
-    make_code = partial(codes.__getitem__, one.annotator)
-    person = person or annotators.get_or_add_annotator(session, one.annotator, make_code)
-    person.consented = person.consented or now_ms()  # whoever answered has agreed in the other tool
-    outcome = _save_real(session, person, one) if one.kind == "real" else _save_practice(session, person, one)
+def _import_answer(session: Session, one: _ImportedAnswer, summary: ImportSummary) -> None:
+    person = _find_owner(session, one) or annotators.get_or_add_annotator(session, one.annotator)
+    person.consented = person.consented or now_ms()  # people who answered have agreed in the other tool
+    save = _save_real if one.raw.kind == "real" else _save_practice
+    outcome = save(session, person, one)
     if outcome == NEW:
         summary.n_new += 1
-        summary.n_uncounted += one.kind == "real" and not one.counted
+        summary.n_uncounted += one.raw.kind == "real" and not one.raw.counted
     elif outcome == EXISTING:
         summary.n_existing += 1
     else:
-        summary.skipped.append(f"{one.place}: {outcome}")
+        summary.skipped.append(f"{one.raw.place}: {outcome}")
 
 
-def _owner_of(session: Session, one: _ImportedAnswer) -> AnnotatorRow | None:
-    """Find whose answer of this study comes back from its own export."""
+def _find_owner(session: Session, one: _ImportedAnswer) -> AnnotatorRow | None:
+    """Find the annotator of this study whose exported answer is imported again."""
     if one.number is not None:
         return annotators.lock_annotator(session, one.number)
-    if one.at is None or one.answer is None:
+    if one.raw.at is None or one.answer is None:
         return None
     # Exports of earlier versions do not name the database: recognize an answer by its item and its time.
     real = (
         select(AssignmentRow.annotator)
         .join(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
-        .where(AssignmentRow.item == one.item, AnswerRow.at == one.at)
+        .where(AssignmentRow.item == one.item, AnswerRow.at == one.raw.at)
     )
     practice = select(PracticeAnswerRow.annotator).where(
-        PracticeAnswerRow.item == one.item, PracticeAnswerRow.at == one.at
+        PracticeAnswerRow.item == one.item, PracticeAnswerRow.at == one.raw.at
     )
-    rows = session.scalars(select(AnnotatorRow).where(AnnotatorRow.id.in_(real if one.kind == "real" else practice)))
+    theirs = real if one.raw.kind == "real" else practice
+    rows = session.scalars(select(AnnotatorRow).where(AnnotatorRow.id.in_(theirs)))
     return next((row for row in rows if one.annotator == (row.outside or annotator_name(row.id))), None)
 
 
 def _save_real(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> str:
-    """Save an answer, and return whether it is new, or existed, or why it is skipped.
+    """Save an answer; return NEW, EXISTING, or the reason why it is skipped.
 
     In any case, the annotator has seen the document, and that is recorded.
     """
@@ -325,14 +267,16 @@ def _save_real(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> 
     existing = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
     other_condition = held.item != one.item
     if other_condition and held.state == "released" and existing is None:
-        held.state = "seen"  # so that it is not given to them again
+        held.state = "seen"  # so that it is not assigned to them again
     if one.answer is None:
-        return one.reason
+        if one.raw.void:
+            return f"the answer of {one.annotator} was {one.raw.void} in the other tool."
+        return f"{one.annotator} has not answered {' and '.join(one.raw.unanswered)}."
     if other_condition:
         return f"{one.annotator} has seen the document of item {one.item_name} in another condition."
     if existing is not None:
         return _compare(existing, one, held.state == "answered")
-    if not one.counted:
+    if not one.raw.counted:
         annotators.release_assignment(session, held.id)
         held.state = "released"
     elif person.state == "excluded":
@@ -341,8 +285,8 @@ def _save_real(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> 
         return f"item {one.item_name} has all the answers that it needs."
     else:
         held.state = "answered"
-    session.add(AnswerRow(assignment=held.id, **_columns_of(one.answer, one.at)))
-    session.flush()  # so that a repetition further down in the file is found
+    session.add(AnswerRow(assignment=held.id, **answer_columns(one.answer, one.raw.at)))
+    session.flush()  # so that a repetition later in the file is found
     return NEW
 
 
@@ -352,7 +296,7 @@ def _get_or_add_assignment(session: Session, person: AnnotatorRow, one: _Importe
     theirs = (AssignmentRow.annotator == person.id, AssignmentRow.document == document)
     held = session.scalar(select(AssignmentRow).where(*theirs))
     if held is None:
-        at = now_ms() if one.at is None else one.at
+        at = now_ms() if one.raw.at is None else one.raw.at
         held = AssignmentRow(annotator=person.id, item=one.item, document=document, state="seen", at=at)
         session.add(held)
         session.flush()
@@ -364,26 +308,22 @@ def _save_practice(session: Session, person: AnnotatorRow, one: _ImportedAnswer)
     existing = session.scalar(select(PracticeAnswerRow).where(*theirs))
     if existing is not None:
         return _compare(existing, one)
-    assert one.answer is not None
-    session.add(PracticeAnswerRow(annotator=person.id, item=one.item, **_columns_of(one.answer, one.at)))
+    assert one.answer is not None  # only our own exports contain practice, and they are complete
+    session.add(PracticeAnswerRow(annotator=person.id, item=one.item, **answer_columns(one.answer, one.raw.at)))
     session.flush()
     return NEW
 
 
 def _compare(existing: AnswerRow | PracticeAnswerRow, one: _ImportedAnswer, counts: bool = False) -> str:
-    """Compare an imported answer with the one in the database, which stands.
+    """Compare an imported answer with the one in the database, which stays.
 
     :param counts: Whether the one in the database is part of the results.
     """
     if one.answer is not None and any(getattr(existing, name) != getattr(one.answer, name) for name in QUESTIONS):
         return f"{one.annotator} has already answered item {one.item_name} differently. The first answer stands."
-    if counts and not one.counted:
+    if counts and not one.raw.counted:
         return f"the answer of {one.annotator} to item {one.item_name} counts here, but not in the file."
     return EXISTING
-
-
-def _columns_of(answer: Answer, at: int | None) -> dict[str, Any]:
-    return answer_columns(answer) | ({} if at is None else {"at": at})
 
 
 def _import_prolific(store: Store, path: Path) -> ImportSummary:
@@ -398,16 +338,16 @@ def _import_prolific(store: Store, path: Path) -> ImportSummary:
             problems.append((row.place, str(error)))
     if problems:
         raise StudyError(group_problems(problems))
-    codes = _make_codes(store, submissions.keys())
     with store.write_session() as session:
         annotators.lock_study(session)
+        new = submissions.keys() - set(session.scalars(select(AnnotatorRow.outside)))
         for participant, statuses in submissions.items():
-            person = annotators.get_or_add_annotator(session, participant, partial(codes.__getitem__, participant))
+            person = annotators.get_or_add_annotator(session, participant)
             if "REJECTED" in statuses:
                 annotators.end_participation(session, person, "excluded")
             elif statuses <= set(GONE):
                 annotators.end_participation(session, person, "left")
-    return ImportSummary(n_new=len(codes), n_existing=len(submissions) - len(codes))
+    return ImportSummary(n_new=len(new), n_existing=len(submissions) - len(new))
 
 
 def _parse_submission(row: Row) -> tuple[str, str]:
@@ -416,12 +356,12 @@ def _parse_submission(row: Row) -> tuple[str, str]:
         raise row.error
     # Older exports write lower case and underscores.
     values = {key.strip().lower().replace("_", " "): str(value).strip() for key, value in row.values.items()}
-    name = values.get("participant id")
-    if not name or not values.get("status"):
-        raise StudyError(f"{row.place}: an export of Prolific has the columns 'Participant id' and 'Status'.")
+    name, status = values.get("participant id"), values.get("status")
+    if not name or not status:
+        raise StudyError("an export of Prolific has the columns 'Participant id' and 'Status'.")
     for problem in _name_problems(name):
-        raise StudyError(f"{row.place}: {problem}")
-    status = values["status"].upper().replace("_", " ").replace("TIMED OUT", "TIMED-OUT")
+        raise StudyError(problem)
+    status = status.upper().replace("_", " ").replace("TIMED OUT", "TIMED-OUT")
     if status not in STATUSES:
-        raise StudyError(f"{row.place}: {suggest(f'{status:.60}', 'a status of Prolific', STATUSES)}")
+        raise StudyError(suggest(f"{status:.60}", "a status of Prolific", STATUSES))
     return name, status

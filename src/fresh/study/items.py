@@ -1,54 +1,41 @@
-"""The plan of a study: the documents that are drawn, and what people see of each of them in every condition."""
+"""The plan of a study: which documents are sampled, and what annotators see of each in every condition."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from fresh.data.corpora import CORPORA, find_corpus
-from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import apportion, read_examples
 from fresh.document import Document, Example, Mask
 from fresh.errors import DataError, StudyError
 from fresh.metrics.bootstrap import number_texts
 from fresh.rationale import Rationale, Words
 from fresh.study.answers import CONFIDENCE, READABILITY, Answer
-from fresh.study.config import RANDOM_KINDS, Condition, Study, StudyConfig
+from fresh.study.config import RANDOM_KINDS, Study, StudyConfig
 from fresh.study.display import check_name, find_lookalikes, plural
 
+if TYPE_CHECKING:  # studies without models load none of the code of models
+    from fresh.rationalizer import Rationalizer
+
 CHECK = "this is a check that you are reading . please choose {label} , {confidence} and {readability} ."
+# The lengths 4 and 5 have no common divisor: of 20 checks, no two ask for the same pair of ratings.
+CHECK_CONFIDENCE, CHECK_READABILITY = (1, 4, 2, 3), (5, 1, 4, 2, 3)
+Kind = Literal["real", "practice", "check", "example"]
+LoadModel = Callable[[str], "Rationalizer"]
 Masks = dict[str, list[Mask]]
 """The masks of all documents, by condition."""
 
 
-class _Extractor(Protocol):
-    def extract(self, documents: Sequence[Document]) -> list[Mask]: ...
-
-
-class _Model(Protocol):
-    # What a study needs of a saved model; not `Rationalizer`, so that studies without models load none of its code.
-    @property
-    def labels(self) -> tuple[str, ...]: ...
-    @property
-    def needs_query(self) -> bool: ...
-    @property
-    def extractor(self) -> _Extractor: ...
-    @property
-    def fingerprints(self) -> TrainingFingerprints | None: ...
-
-
-LoadModel = Callable[[str], _Model]
-
-
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A text to answer, and the right label."""
+    """A text to label, and its label."""
 
-    kind: Literal["real", "practice", "check", "example"]
+    kind: Kind
     rationale: Rationale
     label: str
     document: int = -1
@@ -71,23 +58,23 @@ class SampledDocument:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that is fixed before the first annotator starts."""
+    """What is fixed before the first annotator starts."""
 
     study: Study
     labels: Mapping[str, str]
-    """All labels, and how people read each."""
+    """All labels, and how annotators see each."""
     documents: tuple[SampledDocument, ...]
     items: tuple[Item, ...]
-    """The real items: each document in each condition, document by document."""
+    """The real items: all conditions of the first document, then of the next."""
     practice: tuple[Item, ...]
     checks: tuple[Item, ...]
     warnings: tuple[str, ...] = ()
-    """What the researcher should know."""
+    """What to know before the study starts."""
     examples: tuple[Item, ...] = ()
 
 
 def read_documents(config: StudyConfig, file: Path) -> list[Example]:
-    """Read the test part of a corpus, or a whole file.
+    """Read the test split of a corpus, or a whole file.
 
     :param file: The study file, for errors.
     """
@@ -103,17 +90,23 @@ def read_documents(config: StudyConfig, file: Path) -> list[Example]:
 
 
 def make_plan(study: Study, examples: Sequence[Example], load: LoadModel) -> Plan:
-    """Draw the sample and select words in every condition, or report all the problems.
+    """Sample documents and select words in every condition; report all problems at once.
 
-    :param examples: The documents to draw from.
+    :param examples: The documents to sample from.
     :param load: Loads a saved model from its folder.
     """
     config = study.config
     human = any(condition.kind == "human" for condition in study.conditions)
     usable = [example for example in examples if not human or (example.human is not None and example.human.kept.any())]
     problems = list(_document_problems(study, examples))
-    if len(usable) < config.sample + config.practice:
-        problems.append(_too_few(config, len(examples), len(usable), human))
+    n_needed = config.sample + config.practice
+    if len(usable) < n_needed:
+        marked = " with marked words, which the human condition shows" if human else ""
+        problems.append(
+            f"The study needs {plural(n_needed, 'document')} ({config.sample:,} to judge and {config.practice:,} for "
+            f"practice), but there {'is' if len(usable) == 1 else 'are'} {len(usable):,}{marked}. Lower sample or "
+            f"practice{', remove that condition, or set rationale to the column that has them' if human else ''}."
+        )
     models = _load_models(study, examples, load, problems)
     if problems:
         raise StudyError("\n".join(problems))
@@ -127,8 +120,7 @@ def _document_problems(study: Study, examples: Sequence[Example]) -> Iterator[st
         return
     labels = sorted({example.label for example in examples})
     if len(labels) < 2:
-        have = f"All {len(examples):,} documents have" if len(examples) > 1 else "The only document has"
-        yield f"{have} the label {labels[0]!r}. People need at least two labels to choose from."
+        yield f"All documents have the label {labels[0]!r}. Annotators need at least two labels to choose from."
     if unknown := sorted(study.labels.keys() - set(labels)):
         yield f"[labels] names labels that no document has: {', '.join(unknown)}. There are: {', '.join(labels)}."
     shown = {label: study.labels.get(label, label) for label in labels}
@@ -146,23 +138,10 @@ def _document_problems(study: Study, examples: Sequence[Example]) -> Iterator[st
             yield f"Document {example.document.id!r} contains an unpaired surrogate. Fix it, or leave the document out."
 
 
-def _too_few(config: StudyConfig, n_examples: int, n_usable: int, human: bool) -> str:
-    if human and n_examples and not n_usable:
-        return (
-            f"None of the {plural(n_examples, 'document')} has marked words, so there are no human rationales to show. "
-            "Remove the human condition, or set rationale to the column that has them."
-        )
-    marked = f", of which {n_usable:,} have marked words" if human else ""
-    remove = ", or remove the human condition" if human else ""
-    needed = plural(config.sample + config.practice, "document")
-    return (
-        f"The study needs {needed} ({config.sample:,} to judge and {config.practice:,} for practice), but there "
-        f"{'is' if n_examples == 1 else 'are'} {n_examples:,}{marked}. Lower sample or practice{remove}."
-    )
-
-
-def _load_models(study: Study, examples: Sequence[Example], load: LoadModel, problems: list[str]) -> dict[str, _Model]:
-    models: dict[str, _Model] = {}
+def _load_models(
+    study: Study, examples: Sequence[Example], load: LoadModel, problems: list[str]
+) -> dict[str, "Rationalizer"]:
+    models: dict[str, Rationalizer] = {}
     labels = {example.label for example in examples}
     have_queries = any(example.document.query for example in examples)
     for condition in study.conditions:
@@ -179,20 +158,20 @@ def _load_models(study: Study, examples: Sequence[Example], load: LoadModel, pro
                 f"documents have {', '.join(sorted(labels))}. Train a model on these labels."
             )
         if examples and model.needs_query != have_queries:
-            trained, have = ("with", "have none") if model.needs_query else ("without", "have some")
+            trained, needed = ("with", "without") if model.needs_query else ("without", "with")
             problems.append(
-                f"conditions.{condition.name}: the model was trained {trained} queries, but the documents {have}. "
-                f"Choose a model trained {'with' if have_queries else 'without'} queries."
+                f"conditions.{condition.name}: the model was trained {trained} queries. Choose one that was trained "
+                f"{needed} queries, like the documents."
             )
     return models
 
 
 def _build_plan(
-    study: Study, usable: Sequence[Example], labels: Mapping[str, str], models: Mapping[str, _Model]
+    study: Study, usable: Sequence[Example], labels: Mapping[str, str], models: Mapping[str, "Rationalizer"]
 ) -> Plan:
     config, conditions = study.config, study.conditions
     generator = np.random.default_rng(config.seed)
-    # The order of draws is part of the design: a study made again from the same settings must be the same.
+    # The order of random draws is part of the design: the same settings must make the same study again.
     drawn = sample_documents(usable, config.sample, generator)
     rest = [example for place, example in enumerate(usable) if place not in set(drawn)]
     sampled = [usable[place] for place in drawn]
@@ -201,7 +180,7 @@ def _build_plan(
     masks = _select_words(study, [*sampled, *others], models, generator)
     shown = [_anonymize(example.document, config.casing) for example in (*sampled, *others)]
 
-    def item(kind: Literal["real", "practice", "example"], place: int, condition: int, label: str) -> Item:
+    def item(kind: Kind, place: int, condition: int, label: str) -> Item:
         rationale = shown[place].cut(masks[conditions[condition].name][place])
         return Item(kind, rationale, label, place if kind == "real" else -1, condition)
 
@@ -228,9 +207,9 @@ def _build_plan(
 
 
 def sample_documents(examples: Sequence[Example], n: int, generator: np.random.Generator) -> list[int]:
-    """Draw documents with the mix of labels that all have; a text is drawn again only if there are no others.
+    """Sample documents with the label proportions of all; a text is repeated only if there are no others.
 
-    :return: Their places among the examples, in the order in which they are shown.
+    :return: Their places among the examples, in a random order.
     """
     if not n:
         return []
@@ -256,7 +235,7 @@ def sample_documents(examples: Sequence[Example], n: int, generator: np.random.G
 
 
 def alternate_labels(examples: Sequence[Example]) -> list[Example]:
-    """Reorder examples so that the labels take turns, as far as there are examples of each."""
+    """Reorder examples so that the labels alternate while examples of each are left."""
     by_label: dict[str, list[Example]] = {}
     for example in examples:
         by_label.setdefault(example.label, []).append(example)
@@ -264,7 +243,7 @@ def alternate_labels(examples: Sequence[Example]) -> list[Example]:
 
 
 def _select_words(
-    study: Study, examples: Sequence[Example], models: Mapping[str, _Model], generator: np.random.Generator
+    study: Study, examples: Sequence[Example], models: Mapping[str, "Rationalizer"], generator: np.random.Generator
 ) -> Masks:
     """Select the words of all documents in all conditions; random ones last, since they copy lengths of others."""
     documents = [example.document for example in examples]
@@ -282,27 +261,21 @@ def _select_words(
             elif condition.kind == "full_text":
                 masks[name] = [Mask.full(len(document.words)) for document in documents]
             else:
-                masks[name] = _random_masks(condition, documents, masks, generator)
+                pairs = zip(documents, masks[condition.like], strict=True)
+                contiguous = condition.kind == "random_contiguous"
+                masks[name] = [random_mask(d, int(mask.kept.sum()), contiguous, generator) for d, mask in pairs]
         except ValueError as error:
             problems.append(f"conditions.{name}: {error}")
             continue
         empty = [d.id for d, mask in zip(documents, masks[name], strict=True) if not mask.kept.any()]
         if empty and not condition.like:
             problems.append(
-                f"conditions.{name}: no word of document {empty[0]!r} is selected "
-                f"({plural(len(empty), 'such document')}). Choose a model that always selects some."
+                f"conditions.{name}: the model selects no word of {plural(len(empty), 'document')}, such as "
+                f"{empty[0]!r}. Choose a model that always selects some."
             )
     if problems:
         raise StudyError("\n".join(problems))
     return masks
-
-
-def _random_masks(
-    condition: Condition, documents: Sequence[Document], masks: Masks, generator: np.random.Generator
-) -> list[Mask]:
-    lengths = [int(mask.kept.sum()) for mask in masks[condition.like]]
-    contiguous = condition.kind == "random_contiguous"
-    return [random_mask(d, n_kept, contiguous, generator) for d, n_kept in zip(documents, lengths, strict=True)]
 
 
 def random_mask(document: Document, n_kept: int, contiguous: bool, generator: np.random.Generator) -> Mask:
@@ -317,7 +290,7 @@ def random_mask(document: Document, n_kept: int, contiguous: bool, generator: np
 
 
 def _anonymize(document: Document, casing: str) -> Document:
-    """Remove the name of a document, and write it in the casing of the study."""
+    """Remove the id of a document, and apply the casing of the study."""
     if casing == "kept":
         return replace(document, id="")
     return Document.from_words([w.lower() for w in document.words], [w.lower() for w in document.query])
@@ -330,26 +303,27 @@ def _make_checks(
     shown: Sequence[Example],
     generator: np.random.Generator,
 ) -> Iterator[Item]:
-    """Make attention checks, each with a different answer and the query of a document that nobody is shown."""
-    # A check without a query would stand out among items with one.
+    """Make attention checks, each with a different answer and the query of a document that is not shown."""
+    # Without a query, a check would stand out among items that have one.
     ids = {example.document.id for example in shown}
     unseen = [example for example in usable if example.document.id not in ids] or list(usable)
     order = [int(place) for place in generator.permutation(len(unseen))]
     for number in range(min(config.checks, config.sample)):
         query = _anonymize(unseen[order[number % len(order)]].document, config.casing).query
         label = sorted(labels)[number % len(labels)]
-        expected = Answer(label, (1, 4, 2, 3)[number % 4], (5, 1, 4, 2, 3)[number % 5])
-        ratings = {
-            "confidence": CONFIDENCE[expected.confidence - 1],
-            "readability": READABILITY[expected.readability - 1],
-        }
-        words = CHECK.format(label=labels[label].lower(), **ratings).split()
+        confidence, readability = CHECK_CONFIDENCE[number % 4], CHECK_READABILITY[number % 5]
+        text = CHECK.format(
+            label=labels[label].lower(),
+            confidence=CONFIDENCE[confidence - 1],
+            readability=READABILITY[readability - 1],
+        )
+        words = text.split()
         rationale = Document.from_words(words, query).cut(Mask.full(len(words)))
-        yield Item("check", rationale, label, expected=expected)
+        yield Item("check", rationale, label, expected=Answer(label, confidence, readability))
 
 
 def _find_warnings(
-    study: Study, items: Sequence[Item], models: Mapping[str, _Model], sampled: Sequence[Example]
+    study: Study, items: Sequence[Item], models: Mapping[str, "Rationalizer"], sampled: Sequence[Example]
 ) -> Iterator[str]:
     if study.config.per_item % 2 == 0:
         yield f"per_item is {study.config.per_item}, an even number: votes can be tied. Choose an odd number."

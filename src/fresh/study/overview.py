@@ -1,8 +1,8 @@
-"""The state of a study: all answers, the progress of conditions and annotators, and who needs a look."""
+"""The state of a study: its answers, the progress of conditions and annotators, and whom to review."""
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Select, select
@@ -16,7 +16,7 @@ from fresh.study.store import Store
 ANSWER_COLUMNS = ("label", "confidence", "readability", "milliseconds", "at")
 COLUMNS = ("kind", "annotator", "outside", "item", "document", "condition", "gold", *ANSWER_COLUMNS, "counted")
 """Fields of an answer in exports; `counted` says whether it is part of the results."""
-MIN_SECONDS = 1.0  # nobody reads most texts, and answers three questions, in less
+MIN_SECONDS = 1.0  # too short to read most texts and answer three questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +30,24 @@ class AnnotatorStatus:
     started: bool
     n_answered: int
     n_checks: int
-    """Attention checks they have answered."""
+    """Number of answered attention checks."""
     n_failed: int
-    """Attention checks they have answered wrongly."""
+    """Number of failed attention checks."""
     seconds: float | None
     """Median time of their answers; None if no time was measured."""
     finished: bool = False
-    """Whether they have started, are active, and nothing is left for them or may come back."""
+    """Whether they have started, are active, and nothing is left for them now or later."""
 
     @property
     def status(self) -> str:
-        """Return their state in one or two words."""
+        """Describe their state in one or two words."""
         if self.state == "active" and not (self.started or self.n_answered):
             return "not started"
         return "finished" if self.finished else self.state
 
     @property
     def flagged(self) -> bool:
-        """Whether to look at their answers: they failed two checks or their only one, or were too fast."""
+        """Whether to review their answers: they failed two checks or their only one, or were too fast."""
         failed = self.n_failed > 1 or 0 < self.n_failed == self.n_checks
         fast = self.seconds is not None and self.seconds < MIN_SECONDS
         return self.state != "excluded" and (failed or fast)
@@ -66,7 +66,7 @@ class Overview:
 
     @property
     def started(self) -> list[AnnotatorStatus]:
-        """Return those who have started, here or in another tool."""
+        """Return the annotators who have started, here or in another tool."""
         return [person for person in self.annotators if person.started or person.n_answered]
 
 
@@ -155,76 +155,72 @@ def get_overview(store: Store) -> Overview:
     with store.read_session() as session:
         rows = session.scalars(select(AnnotatorRow).order_by(AnnotatorRow.id)).all()
         paused = bool(session.scalar(select(StudyRow.paused)))
-    by_person: dict[int, list[dict[str, Any]]] = {row.id: [] for row in rows}
+    by_person: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for answer in answers:
         by_person[answer["annotator"]].append(answer)
     # One pass in memory, in place of queries for each annotator.
     places = _read_places(store)
-    people = []
-    for row in rows:
-        person = _summarize(row, by_person[row.id], checks)
-        people.append(replace(person, finished=_is_finished(person, row.arrival, places, store)))
+    people = tuple(_get_status(store, row, by_person[row.id], checks, places) for row in rows)
+    missing: Counter[int] = Counter()
+    for item, n_free in places.free.items():
+        missing[places.documents[item]] += n_free
     readers = [places.closed_to(person.id) for person in people if person.state == "active"]
-    n_more = count_missing_annotators(places.missing, readers, store.design.max_items)
-    n_answered = sum(answer["counted"] for answer in answers)
-    return Overview(n_answered, store.design.n_planned, paused, tuple(people), n_more)
+    n_more = count_missing_annotators(missing, readers, store.design.max_items)
+    return Overview(sum(one["counted"] for one in answers), store.design.n_planned, paused, people, n_more)
 
 
-def _summarize(
-    row: AnnotatorRow, answers: Sequence[dict[str, Any]], checks: dict[int, tuple[Any, ...]]
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Which places are free, and which items and documents annotators have had."""
+
+    documents: Mapping[int, int]  # the document of each real item
+    free: Mapping[int, int]  # the number of free places of each item that has some
+    held: Mapping[int, int]  # the item that an annotator holds
+    seen: Mapping[int, set[int]]  # the documents that an annotator has seen
+    given_back: Mapping[int, set[int]]  # the items that an annotator gave back without an answer
+
+    def closed_to(self, annotator: int) -> set[int]:
+        """List the documents that an annotator has seen, except those that they gave back and will get again."""
+        return self.seen[annotator] - {self.documents[item] for item in self.given_back[annotator] & self.free.keys()}
+
+
+def _read_places(store: Store) -> _Places:
+    items = select(ItemRow.id, ItemRow.document, ItemRow.wanted - ItemRow.taken).where(ItemRow.kind == "real")
+    about = (AssignmentRow.annotator, AssignmentRow.item, AssignmentRow.document, AssignmentRow.state, AnswerRow.id)
+    assignments = select(*about).outerjoin(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
+    rows = _read_rows(store, items)
+    held: dict[int, int] = {}
+    seen: dict[int, set[int]] = defaultdict(set)
+    given_back: dict[int, set[int]] = defaultdict(set)
+    for annotator, item, document, state, answer in _read_rows(store, assignments):
+        seen[annotator].add(document)
+        if state == "open":
+            held[annotator] = item
+        elif state == "released" and answer is None:
+            given_back[annotator].add(item)
+    documents, free = {item: document for item, document, _ in rows}, {item: n for item, _, n in rows if n}
+    return _Places(documents, free, held, seen, given_back)
+
+
+def _get_status(
+    store: Store,
+    row: AnnotatorRow,
+    answers: Sequence[dict[str, Any]],
+    checks: Mapping[int, tuple[Any, ...]],
+    places: _Places,
 ) -> AnnotatorStatus:
     real = [one for one in answers if one["kind"] == "real"]
     had = [one for one in answers if one["kind"] == "check"]
     failed = [one for one in had if (one["label"], one["confidence"], one["readability"]) != checks[one["item"]]]
     seconds = median_seconds(one["milliseconds"] for one in real)
-    started = row.arrival is not None
-    return AnnotatorStatus(row.id, row.outside, row.state, started, len(real), len(had), len(failed), seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """The places that are left, and who has seen what."""
-
-    missing: Counter[int]  # free places at each document
-    free: set[int]  # items with free places
-    held: dict[int, tuple[int, int]]  # the item that somebody holds, and its document, by annotator
-    seen: dict[int, set[int]]  # the documents that somebody has seen, by annotator
-    given_back: dict[int, dict[int, int]]
-    """The items that somebody gave back without an answer, with their documents, by annotator."""
-    n_answered: Counter[int]  # answers that count, by annotator
-
-    def closed_to(self, annotator: int) -> set[int]:
-        # All they have seen, except what they gave back and will get again.
-        again = {document for item, document in self.given_back.get(annotator, {}).items() if item in self.free}
-        return self.seen.get(annotator, set()) - again
-
-
-def _read_places(store: Store) -> _Places:
-    left = select(ItemRow.id, ItemRow.document, ItemRow.wanted - ItemRow.taken).where(ItemRow.kind == "real")
-    about = (AssignmentRow.annotator, AssignmentRow.item, AssignmentRow.document, AssignmentRow.state, AnswerRow.id)
-    assignments = select(*about).outerjoin(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
-    places = _Places(Counter(), set(), {}, {}, {}, Counter())
-    for item, document, n in _read_rows(store, left):
-        places.missing[document] += n
-        places.free.update([item] if n else [])
-    for annotator, item, document, state, answer in _read_rows(store, assignments):
-        places.seen.setdefault(annotator, set()).add(document)
-        places.n_answered[annotator] += state == "answered"
-        if state == "open":
-            places.held[annotator] = (item, document)
-        elif state == "released" and answer is None:
-            places.given_back.setdefault(annotator, {})[item] = document
-    return places
-
-
-def _is_finished(person: AnnotatorStatus, arrival: int | None, places: _Places, store: Store) -> bool:
-    """Check whether an active annotator has nothing left; what others hold may still come back."""
-    if person.state != "active" or not (person.started or person.n_answered) or person.id in places.held:
-        return False
-    n_checks, n_answered = store.about["n_checks"], places.n_answered[person.id]
-    due = 0 if arrival is None else count_due_checks(store.design, n_checks, arrival, n_answered)
-    seen, given_back = places.seen.get(person.id, set()), places.given_back.get(person.id, {})
-    may_come = {document for document, n in places.missing.items() if n} | {one for _, one in places.held.values()}
-    may_return = given_back.keys() & (places.free | {item for item, _ in places.held.values()})
-    done = not may_return and (len(seen) >= store.design.max_items or may_come <= seen)
-    return person.n_checks >= due and done
+    started, finished = row.arrival is not None, False
+    if row.state == "active" and (started or real) and row.id not in places.held:
+        n_answered = sum(one["counted"] for one in real)
+        arrival, n_checks = row.arrival, store.about["n_checks"]
+        n_due = 0 if arrival is None else count_due_checks(store.design, n_checks, arrival, n_answered)
+        # What others hold may still come back.
+        available = places.free.keys() | set(places.held.values())
+        unread = {places.documents[item] for item in available} - places.seen[row.id]
+        is_full = len(places.seen[row.id]) >= store.design.max_items
+        finished = len(had) >= n_due and (is_full or not unread) and not places.given_back[row.id] & available
+    return AnnotatorStatus(row.id, row.outside, row.state, started, len(real), len(had), len(failed), seconds, finished)

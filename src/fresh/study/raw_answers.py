@@ -1,6 +1,6 @@
-"""Read the answers in a file of another tool as they are written there, without checking them against a study.
+"""Answers as other tools write them, not yet checked against a study.
 
-Readable are: our own export; the results of a batch of Mechanical Turk; user_state.json and the exports
+Readable are our own exports; the results of a batch of Mechanical Turk; user_state.json and the exports
 annotations.jsonl, .csv and .tsv of Potato 2, and annotated_instances.jsonl of Potato 1; the exports JSON, JSON-MIN, CSV
 and TSV of Label Studio 1.
 """
@@ -20,11 +20,13 @@ from fresh.data.annotation import label_studio, potato
 from fresh.data.readers import Row, read_rows
 from fresh.errors import StudyError
 from fresh.reporting.tables import escape_formula
-from fresh.study.answers import QUESTIONS
+from fresh.study.answers import MAX_MILLISECONDS, QUESTIONS
 
 KINDS = ("real", "practice", "check")
-OWN_FIELDS = ("study", "document", "condition", "gold")  # what our own export says about an item beside its number
+OWN_FIELDS = ("study", "document", "condition", "gold")  # what our own export says about an item besides its number
 SHOWN_FIELDS = ("text", "query")  # what other tools say about an item
+COUNTED = {"true": True, "false": False, "": True, "none": True}
+MAX_DIGITS = 20  # more than any number of ours has; Python refuses to parse more than 4,300
 MAX_TIMESTAMP = 253_402_300_799_999  # the last millisecond of the year 9999
 POTATO_STATE = "user_state.json"
 POTATO_1_FILE = "annotated_instances.jsonl"
@@ -38,19 +40,45 @@ class RawAnswer:
     place: str  # where it is in the file
     annotator: Any
     item: Any
-    answers: Mapping[str, Any]  # the answer to each question; None for none, or for several
-    time: Any = 0
-    time_field: str = "time"
-    time_units: int = 1  # units of the time in a second
-    at: Any = None  # when it was given, in milliseconds since 1970, if the file says so
-    complete: bool = True  # whether the tool saves only complete answers; if not, people may have stopped in the middle
+    answers: Mapping[str, Any]  # the answer to each question; None for no answer, or several
+    milliseconds: int = 0
+    at: int | None = None  # time of the answer, in milliseconds since 1970
+    complete: bool = True  # whether the tool saves only complete answers; otherwise some may be missing
     void: str = ""  # "skipped" or "rejected": the annotator has seen the item, and nothing else counts
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What the file says about the item, to be compared with the study."""
+    """What the file says about the item, to compare with the study."""
+    # Only our own exports have these: whether the answer was part of the results, and who gave it in which database.
     kind: str = "real"
-    counted: Any = None  # whether it was part of the results, in our own export
-    database: Any = None  # the database that our own export comes from
-    number: Any = None  # the annotator's number there
+    counted: bool = True
+    database: Any = None
+    number: Any = None
+
+    @property
+    def unanswered(self) -> list[str]:
+        """List the questions without an answer."""
+        return [name for name in QUESTIONS if self.answers.get(name) in (None, "")]
+
+
+def parse_whole(value: Any) -> Any:
+    """Parse a whole number from text or a float; anything else stays as it is."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) <= MAX_DIGITS:
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def parse_milliseconds(name: str, value: Any, per_second: int = 1) -> int:
+    """Parse the duration of an answer, at most a week, since some tools count while nobody looks.
+
+    :param name: Field of the file, for errors.
+    :param per_second: Number of units in a second.
+    """
+    try:
+        seconds = float(value or 0) / per_second
+    except (TypeError, ValueError, OverflowError):
+        seconds = -1
+    if not seconds >= 0:  # also NaN
+        raise StudyError(f"{name} must be a number of at least 0, got {value!r:.60}.")
+    return round(min(seconds * 1000, MAX_MILLISECONDS))
 
 
 def parse_timestamp(written: Any) -> int | None:
@@ -77,41 +105,44 @@ def _parse_date(text: str) -> float:
 
 def _read_own(row: Row) -> Iterator[RawAnswer]:
     values = {name: unguard(value) for name, value in row.values.items()}
-    kind = values.get("kind", "real")
+    kind, number, counted = values.get("kind", "real"), values.get("annotator"), values.get("counted")
+    at = None if values.get("at") in (None, "") else parse_whole(values["at"])
     if kind not in KINDS:
-        raise StudyError(f"{row.place}: {suggest(f'{kind!r:.60}', 'a kind of answer', KINDS)}")
-    number = values.get("annotator")
+        raise StudyError(suggest(f"{kind!r:.60}", "a kind of answer", KINDS))
+    if str(counted).strip().lower() not in COUNTED:
+        raise StudyError(f"counted must be true or false, got {counted!r:.60}.")
+    if at is not None and not (type(at) is int and 0 <= at <= MAX_TIMESTAMP):
+        limits = f"from 0 (1970) to {MAX_TIMESTAMP} (the year 9999)"
+        raise StudyError(f"at must be a whole number of milliseconds {limits}, got {values['at']!r:.60}.")
     yield RawAnswer(
         row.place,
         values.get("outside") or (annotator_name(number) if number else None),
         values.get("item"),
         {name: values.get(name) for name in QUESTIONS},
-        values.get("milliseconds"),
-        "milliseconds",
-        1000,
-        values.get("at"),
+        parse_milliseconds("milliseconds", values.get("milliseconds"), 1000),
+        at,
         about={name: values.get(name) for name in OWN_FIELDS},
         kind=kind,
-        counted=values.get("counted"),
+        counted=COUNTED[str(counted).strip().lower()],
         database=values.get("database"),
         number=number,
     )
 
 
 def unguard(value: Any) -> Any:
-    """Remove the apostrophe that keeps a spreadsheet from computing a cell."""
+    """Remove the apostrophe that keeps a spreadsheet from evaluating a cell."""
     guarded = isinstance(value, str) and value[:1] == "'" and escape_formula(value[1:]) == value
     return value[1:] if guarded else value
 
 
 def annotator_name(number: Any) -> str:
-    """Name an annotator of another study who has no name on any platform."""
+    """Name an annotator of another study who has no name on a platform."""
     return f"annotator {number}"
 
 
 def _read_mturk(row: Row) -> Iterator[RawAnswer]:
     values = row.values
-    # Work is also rejected if the requester has marked it in the file but not uploaded that yet.
+    # Requesters reject work by filling in this column and uploading the file, perhaps after importing it here.
     rejected = values.get("AssignmentStatus") == "Rejected" or bool(values.get("Reject"))
     answers = {} if rejected else _task_answers(row)
     yield RawAnswer(
@@ -119,9 +150,8 @@ def _read_mturk(row: Row) -> Iterator[RawAnswer]:
         values.get("WorkerId"),
         values.get("Input.item"),
         {name: answers[name] if name in answers else _mturk_answer(values, name) for name in QUESTIONS},
-        values.get("WorkTimeInSeconds"),
-        "WorkTimeInSeconds",
-        at=parse_timestamp(values.get("SubmitTime")),
+        parse_milliseconds("WorkTimeInSeconds", values.get("WorkTimeInSeconds")),
+        parse_timestamp(values.get("SubmitTime")),
         void="rejected" if rejected else "",
         about={name: values.get(f"Input.{name}") for name in SHOWN_FIELDS},
     )
@@ -136,9 +166,7 @@ def _task_answers(row: Row) -> dict[str, Any]:
         [answers] = json.loads(text)
         return {name: _checked_box(value) if isinstance(value, Mapping) else value for name, value in answers.items()}
     except (ValueError, AttributeError, TypeError) as error:
-        raise StudyError(
-            f"{row.place}: Answer.taskAnswers is not in the format of Mechanical Turk: {text!r:.60}."
-        ) from error
+        raise StudyError(f"Answer.taskAnswers is not in the format of Mechanical Turk: {text!r:.60}.") from error
 
 
 def _mturk_answer(values: Mapping[str, Any], name: str) -> Any:
@@ -168,7 +196,7 @@ def _read_potato(row: Row) -> Iterator[RawAnswer]:
         about = {name: values.get(name) for name in SHOWN_FIELDS}
         yield from _potato_answer(row.place, values["user_id"], values["instance_id"], labels, about=about)
     else:
-        raise _wrong_format(row, "Potato", "user_state.json, or the jsonl, csv or tsv file of python -m potato.export")
+        raise _wrong_format("Potato", "user_state.json, or the jsonl, csv or tsv file of python -m potato.export")
 
 
 def _potato_answer(
@@ -178,9 +206,10 @@ def _potato_answer(
     choices = {name: _potato_choices(labels.get(name)) for name in QUESTIONS}
     if any(choices.values()):
         answers = {name: chosen[0] if len(chosen) == 1 else None for name, chosen in choices.items()}
-        started = parse_timestamp(behavior.get("session_start")) if isinstance(behavior, Mapping) else None
-        time = _potato_time(behavior)
-        yield RawAnswer(place, annotator, item, answers, *time, started, complete=False, about=about or {})
+        times = behavior if isinstance(behavior, Mapping) else {}
+        started = parse_timestamp(times.get("session_start"))
+        time = _potato_milliseconds(times)
+        yield RawAnswer(place, annotator, item, answers, time, started, complete=False, about=about or {})
 
 
 def _potato_choices(answer: Any) -> list[Any]:
@@ -189,15 +218,12 @@ def _potato_choices(answer: Any) -> list[Any]:
     return [] if answer in (None, "") else [answer]  # a label may be named "false"
 
 
-def _potato_time(behavior: Any) -> tuple[Any, str, int]:
-    """Return the time on an item, its field, and its units in a second."""
-    if not isinstance(behavior, Mapping):
-        return 0, "time_string", 1
-    match = POTATO_1_TIME.search(str(behavior.get("time_string")))
-    if match is not None:
-        days, hours, minutes, seconds = map(int, match.groups())
-        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds, "time_string", 1
-    return behavior.get("total_time_ms"), "total_time_ms", 1000
+def _potato_milliseconds(times: Mapping[str, Any]) -> int:
+    match = POTATO_1_TIME.search(str(times.get("time_string")))
+    if match is None:
+        return parse_milliseconds("total_time_ms", times.get("total_time_ms"), 1000)
+    days, hours, minutes, seconds = map(int, match.groups())
+    return parse_milliseconds("time_string", ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def _group_by_scheme(pairs: Any) -> Mapping[str, Any]:
@@ -232,7 +258,7 @@ def _read_label_studio(row: Row) -> Iterator[RawAnswer]:
             answers = {name: _single_choice(values.get(name)) for name in QUESTIONS}
             yield _label_studio_answer(row.place, values.get("annotator"), values, answers, values)
     else:
-        raise _wrong_format(row, "Label Studio", "its export as JSON, JSON-MIN, CSV or TSV")
+        raise _wrong_format("Label Studio", "its export as JSON, JSON-MIN, CSV or TSV")
 
 
 def _label_studio_answer(
@@ -242,12 +268,11 @@ def _label_studio_answer(
         annotator = annotator.get("email") or annotator.get("id")
     return RawAnswer(
         place,
-        f"Label Studio {annotator}" if str(annotator).isdecimal() else annotator,  # a number says nothing elsewhere
+        f"Label Studio {annotator}" if str(annotator).isdecimal() else annotator,  # not a number of an annotator here
         data.get("item"),
         answers,
-        annotation.get("lead_time"),
-        "lead_time",
-        at=parse_timestamp(annotation.get("created_at")),
+        parse_milliseconds("lead_time", annotation.get("lead_time")),
+        parse_timestamp(annotation.get("created_at")),
         void="skipped" if annotation.get("was_cancelled") else "",
         about={name: data.get(name) for name in SHOWN_FIELDS},
     )
@@ -263,8 +288,8 @@ def _single_choice(value: Any) -> Any:
     return None if isinstance(choice, tuple) else choice
 
 
-def _wrong_format(row: Row, tool: str, files: str) -> StudyError:
-    return StudyError(f"{row.place}: this is not an answer in the format of {tool}. Import {files}.")
+def _wrong_format(tool: str, files: str) -> StudyError:
+    return StudyError(f"this is not an answer in the format of {tool}. Import {files}.")
 
 
 READERS: dict[str, Callable[[Row], Iterator[RawAnswer]]] = {
@@ -285,7 +310,7 @@ def read_raw_answers(path: Path, format: str, problems: list[tuple[str, str]]) -
         try:
             if row.error:
                 raise row.error
-            yield from list(READERS[format](row))  # a row that fails in the middle gives no answers
+            yield from list(READERS[format](row))  # all answers of a row, or none
         except (AttributeError, KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
             problems.append((row.place, f"unexpected contents ({error!r:.80}). Export the file again."))
         except ValueError as error:

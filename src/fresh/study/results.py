@@ -11,6 +11,7 @@ import numpy as np
 
 from fresh._io import atomic_write
 from fresh._optional import optional_import
+from fresh.config import flatten
 from fresh.errors import StudyError
 from fresh.metrics.bootstrap import Interval, mean_interval, short
 from fresh.reporting.figure_style import COLORS, MARKERS, NO_METADATA, STYLE, check_figure_paths
@@ -42,9 +43,9 @@ class Agreement:
     raw: float | None
     """Mean share of the most frequent label among an item's answers."""
     chance: float
-    """Raw agreement of people who choose labels at random, as often as all people here chose them."""
+    """Raw agreement of people who choose labels at random, with the label frequencies of the condition."""
     even_chance: float
-    """Raw agreement of people who choose all labels equally often at random."""
+    """Raw agreement of people who choose labels at random, with equal frequencies."""
     kappa: float | None
     alpha: float | None
     alpha_confidence: float | None
@@ -53,7 +54,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class ConditionResult:
-    """One condition."""
+    """The figures of one condition."""
 
     condition: str
     n_items: int
@@ -92,7 +93,7 @@ class Results:
             f"Tied votes: {ties}. Confidence and readability: mean and sample standard deviation of item means. "
             "Ranges contain 95 % of bootstrap resamples of texts.",
             "Raw agreement: mean share of the most frequent label. By chance: the same for people who choose labels at "
-            f"random, as often as here; with equally frequent labels it would be {short(even)}. "
+            f"random, with the label frequencies of this study; with equal frequencies it is {short(even)}. "
             "Alpha: Krippendorff's, nominal for labels and ordinal for ratings. Kappa: Fleiss'.",
             "Tests swap two conditions within texts, and within people. The larger p counts, with Holm's correction "
             "for all tests in the table.",
@@ -119,7 +120,7 @@ class Results:
         return Table(HEADER, tuple(rows), tuple(self.records()), notes=self.notes[:2])
 
     def agreement_table(self) -> Table:
-        """Lay out how far people agree."""
+        """Lay out the agreement between annotators."""
         columns = ("raw", "chance", "kappa", "alpha", "alpha_confidence", "alpha_readability")
         rows = [(row.condition, *(_figure(getattr(row.agreement, name)) for name in columns)) for row in self.rows]
         return Table(AGREEMENT_HEADER, tuple(rows), tuple(self.records()), notes=self.notes[2:3])
@@ -145,7 +146,7 @@ class Results:
 
     def records(self) -> list[dict[str, object]]:
         """Return the figures of each condition in full."""
-        return [_flatten(asdict(row)) for row in self.rows]
+        return [{name.replace(".", "_"): value for name, value in flatten(asdict(row))} for row in self.rows]
 
     def to_markdown(self) -> str:
         """Write all tables as Markdown."""
@@ -205,11 +206,11 @@ def _measure_condition(
 
 
 def measure_agreement(groups: Sequence[Sequence[Response]], labels: Sequence[str], per_item: int) -> Agreement:
-    """Compute how far people agree on some items."""
+    """Compute the agreement of annotators on some items."""
     votes = [[labels.index(response.label) for response in group] for group in groups]
     counts = Counter(vote for item in votes for vote in item)
     frequencies = [counts[number] / counts.total() for number in range(len(labels))]
-    # Chance is computed for items with as many answers as these; as planned, while no item has two.
+    # Chance depends on the number of answers: those of these items, or as planned while no item has two.
     sizes = Counter(len(item) for item in votes if len(item) > 1) or Counter({per_item: 1})
 
     def by_chance(probabilities: Sequence[float]) -> float:
@@ -235,13 +236,6 @@ def _figure(value: float | None) -> str:
 def format_p(p: float | None) -> str:
     """Write a p value, never as zero; a dash if there is none."""
     return "<.001" if p is not None and p < 0.001 else _figure(p)
-
-
-def _flatten(record: dict[str, object], prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
-    for name, value in record.items():
-        flat |= _flatten(value, f"{prefix}{name}_") if isinstance(value, dict) else {prefix + name: value}
-    return flat
 
 
 def draw_results(results: Results, paths: Sequence[Path]) -> None:

@@ -1,6 +1,6 @@
-"""What a server does for one annotator: give the next item, save an answer once, show what they may see again."""
+"""What a server does for one annotator: assign the next item, save an answer once, and show what they may see again."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Select, false, func, select, update
@@ -20,14 +20,15 @@ INACTIVE = {
     "excluded": "Your participation in this study has ended.",
 }
 PAUSED = "The study is paused. Come back later; your answers are saved."
+NOT_ASSIGNED = "Item {item} is not assigned to you. Continue with the one that is shown."
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An item to answer, as far as it may be shown."""
+    """An item to answer, without what annotators must not see."""
 
     item: int
-    kind: str  # annotators must not tell "real" from "check"
+    kind: str  # only "practice" may be shown: a check must look like a real item
     rationale: Rationale
 
 
@@ -37,25 +38,25 @@ class SavedAnswer:
 
     answer: Answer
     repeated: bool
-    """Whether there was an answer before; then the first one stands."""
+    """Whether the item was answered before, in which case the first answer stands."""
     label: str | None = None
     """The right label, for practice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an annotator is; attention checks count as items, so that they do not stand out."""
+    """The progress of an annotator; attention checks count as items, so that they do not stand out."""
 
-    n_practised: int
+    n_practiced: int
     n_practice: int
     n_answered: int
-    n_most: int
-    """Maximum number of items; fewer, if others are faster."""
+    max_items: int
+    """Maximum number of items; an annotator gets fewer if others are faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class SolvedItem:
-    """A text with its right label."""
+    """A text with its label."""
 
     rationale: Rationale
     label: str
@@ -64,17 +65,21 @@ class SolvedItem:
 
 
 def next_item(store: Store, annotator: int) -> Task | None:
-    """Return the item that an annotator has to answer next, the same until they answer it; None if all is done."""
+    """Return the item that an annotator answers next, the same until they answer it; None if nothing is left."""
     with store.write_session() as session:
-        # The lock makes two windows of one person wait for each other, so that both show the same item.
+        # Two windows of one person wait for each other at this lock, so that both show the same item.
         person = lock_annotator(session, annotator)
         _check_active(person)
         if session.scalar(select(StudyRow.paused)):
             raise StudyPausedError(PAUSED)
+        held = select(AssignmentRow.item).where(AssignmentRow.annotator == annotator, AssignmentRow.state == "open")
         item = (
-            _next_practice(session, annotator) or _held_item(session, annotator) or _due_check(store, session, person)
+            _next_practice(session, annotator)
+            or session.scalar(select(ItemRow).where(ItemRow.id.in_(held)))
+            or _due_check(store, session, person)
+            or _reassign(session, annotator)
+            or _assign(store, session, person)
         )
-        item = item or _reassign(session, annotator) or _assign(store, session, person)
         return None if item is None else Task(item.id, item.kind, _rationale_of(item))
 
 
@@ -95,11 +100,6 @@ def _next_practice(session: Session, annotator: int) -> ItemRow | None:
     return session.scalar(left.order_by(ItemRow.id).limit(1))
 
 
-def _held_item(session: Session, annotator: int) -> ItemRow | None:
-    held = select(AssignmentRow.item).where(AssignmentRow.annotator == annotator, AssignmentRow.state == "open")
-    return session.scalar(select(ItemRow).where(ItemRow.id.in_(held)))
-
-
 def _due_check(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
     n_checks = store.about["n_checks"]
     if person.arrival is None or not n_checks:
@@ -117,15 +117,15 @@ def _count_answered(session: Session, annotator: int) -> int:
 
 
 def _given_back(annotator: int) -> Select[AssignmentRow]:
-    """Select what an annotator gave back without an answer, the oldest first."""
+    """Select the items that an annotator gave back without an answer, the oldest first."""
     released = (AssignmentRow.annotator == annotator, AssignmentRow.state == "released")
     answered = select(AnswerRow.assignment)
     return select(AssignmentRow).where(*released, AssignmentRow.id.not_in(answered)).order_by(AssignmentRow.id)
 
 
 def _reassign(session: Session, annotator: int) -> ItemRow | None:
-    """Give an annotator what they gave back, if there is still a place."""
-    # They may not read these documents in any other condition, so that without this the study could stay incomplete.
+    """Assign an item again that the annotator gave back, if there is still a place."""
+    # They may not read these documents in another condition, so that without this the study could stay incomplete.
     for assignment in session.scalars(_given_back(annotator)).all():
         if take_place(session, assignment.item):
             assignment.state, assignment.at = "open", now_ms()
@@ -134,7 +134,7 @@ def _reassign(session: Session, annotator: int) -> ItemRow | None:
 
 
 def _assign(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
-    """Give an annotator a new item, if there is one that they may read."""
+    """Assign a new item, if there is one that the annotator may read."""
     if person.arrival is None:
         # Counted in the database: two people who start at once must not share a row of the Latin square.
         counted = update(StudyRow).values(arrivals=StudyRow.arrivals + 1).returning(StudyRow.arrivals)
@@ -149,7 +149,7 @@ def _assign(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | N
     document, condition = planned_pair(store.design, reader)
     planned = (ItemRow.document == document, ItemRow.condition == condition)
     while True:
-        # The planned item is nearly always free, and found by an index without reading all open items.
+        # The planned item is nearly always free; an index finds it without reading all open items.
         chosen = choose_item(store.design, reader, _open_items(session, *planned))
         chosen = chosen or choose_item(store.design, reader, _open_items(session))
         if chosen is None:
@@ -190,7 +190,7 @@ def _save_practice(store: Store, session: Session, person: AnnotatorRow, item: I
     _check_active(person)
     due = _next_practice(session, person.id) if item.kind == "practice" else _due_check(store, session, person)
     if due is None or due.id != item.id:
-        raise _not_assigned(item.id)
+        raise NotAssignedError(NOT_ASSIGNED.format(item=item.id))
     session.add(PracticeAnswerRow(annotator=person.id, item=item.id, **answer_columns(answer)))
     return SavedAnswer(answer, False, label)
 
@@ -200,28 +200,26 @@ def _save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: An
     theirs = (AssignmentRow.annotator == person.id, AssignmentRow.item == item.id)
     held = session.scalar(select(AssignmentRow).where(*theirs).with_for_update())
     if held is None:
-        raise _not_assigned(item.id)
+        raise NotAssignedError(NOT_ASSIGNED.format(item=item.id))
     row = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
     if row is not None:
         return SavedAnswer(_answer_of(row), True)
     _check_active(person)
     if held.state == "released" and not take_place(session, item.id):
         raise NotAssignedError(
-            f"Item {item.id} was given to somebody else, since no answer came in time. Continue with the next one."
+            f"Item {item.id} was assigned to somebody else, since no answer came in time. Continue with the next one."
         )
     held.state = "answered"
     session.add(AnswerRow(assignment=held.id, **answer_columns(answer)))
     return SavedAnswer(answer, False)
 
 
-def _not_assigned(item: int) -> NotAssignedError:
-    return NotAssignedError(f"Item {item} is not assigned to you. Continue with the one that is shown.")
+def answer_columns(answer: Answer, at: int | None = None) -> dict[str, Any]:
+    """Return the database columns of an answer.
 
-
-def answer_columns(answer: Answer) -> dict[str, Any]:
-    """Write an answer as database columns, given now."""
-    names = ("label", "confidence", "readability", "milliseconds")
-    return {name: getattr(answer, name) for name in names} | {"at": now_ms()}
+    :param at: Time of the answer; now by default.
+    """
+    return {**asdict(answer), "at": now_ms() if at is None else at}
 
 
 def _answer_of(row: AnswerRow | PracticeAnswerRow) -> Answer:
@@ -229,7 +227,7 @@ def _answer_of(row: AnswerRow | PracticeAnswerRow) -> Answer:
 
 
 def get_progress(store: Store, annotator: int) -> Progress:
-    """Return how far an annotator is."""
+    """Return the progress of an annotator."""
     with store.read_session() as session:
         by_kind = (
             select(ItemRow.kind, func.count())
@@ -239,12 +237,12 @@ def get_progress(store: Store, annotator: int) -> Progress:
         )
         done = dict(session.execute(by_kind).tuples().all())
         n_answered = _count_answered(session, annotator) + done.get("check", 0)
-        n_most = store.design.max_items + store.about["n_checks"]
-        return Progress(done.get("practice", 0), store.about["n_practice"], n_answered, n_most)
+        max_items = store.design.max_items + store.about["n_checks"]
+        return Progress(done.get("practice", 0), store.about["n_practice"], n_answered, max_items)
 
 
 def may_get_more(store: Store, annotator: int) -> bool:
-    """Check whether an annotator who gets nothing now may get something later: an item that somebody else holds."""
+    """Check whether an annotator with nothing to do may get an item later, which somebody else holds now."""
     theirs = AssignmentRow.annotator == annotator
     with store.read_session() as session:
         seen = session.scalars(select(AssignmentRow.document).where(theirs)).all()
@@ -255,7 +253,7 @@ def may_get_more(store: Store, annotator: int) -> bool:
 
 
 def list_items(store: Store, annotator: int) -> list[int]:
-    """List all items that an annotator may have been shown to answer."""
+    """List all items that may have been shown to an annotator to answer."""
     given = select(AssignmentRow.item).where(AssignmentRow.annotator == annotator)
     with store.read_session() as session:
         others = session.scalars(select(ItemRow.id).where(ItemRow.kind.in_(("practice", "check")))).all()
@@ -270,7 +268,7 @@ def list_examples(store: Store) -> list[SolvedItem]:
 
 
 def get_feedback(store: Store, annotator: int, item: int) -> SolvedItem:
-    """Return the right label of a practice item that an annotator has answered."""
+    """Return the label of a practice item that an annotator has answered."""
     theirs = (PracticeAnswerRow.annotator == annotator, PracticeAnswerRow.item == item)
     with store.read_session() as session:
         row = session.scalar(select(PracticeAnswerRow).where(*theirs))

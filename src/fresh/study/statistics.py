@@ -2,9 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, product
 from typing import Literal
 
 import krippendorff
@@ -17,15 +17,15 @@ from fresh.study.answers import MEASURES, Response, measure_items
 
 Floats = NDArray[np.float64]
 Ratings = Sequence[Sequence[int]]
-"""The answers to each item, as one number an answer, in any order."""
+"""The answers to each item as numbers, in any order."""
 Metric = Literal["nominal", "ordinal", "interval"]
-MAX_EXACT = 14  # up to this many texts or people, the swap test tries all swaps
+MAX_EXACT = 14  # up to this many texts or people, the swap test enumerates all 16,384 swaps
 
 
 def krippendorff_alpha(ratings: Ratings, metric: Metric = "nominal") -> float | None:
     """Compute Krippendorff's alpha: 1 for full agreement, 0 for agreement by chance.
 
-    Items may have any number of answers; those with a single one do not count (Krippendorff, 2011).
+    Items may have any number of answers; those with a single answer do not count (Krippendorff, 2011).
 
     :param metric: Distance between answers: nominal, ordinal or interval.
     :return: None if all answers are the same, or no item has two.
@@ -66,37 +66,29 @@ def raw_agreement(ratings: Ratings) -> float | None:
 
 
 def chance_agreement(n_raters: int, probabilities: Sequence[float]) -> float:
-    """Compute the expected raw agreement of people who answer at random: 3/4 for 3 people and 2 equally likely labels.
+    """Compute the expected raw agreement of random answers: 3/4 for 3 people and 2 equally likely labels.
 
-    :param probabilities: How likely each answer is.
+    :param probabilities: The probability of each answer.
     """
+    # The multinomial distribution: each multiset of labels, with the number of its orders.
     total = 0.0
-    for counts in _compositions(n_raters, len(probabilities)):
-        ways = math.factorial(n_raters) / math.prod(map(math.factorial, counts))
-        total += ways * math.prod(p**n for p, n in zip(probabilities, counts, strict=True)) * max(counts) / n_raters
+    for labels in combinations_with_replacement(range(len(probabilities)), n_raters):
+        counts = Counter(labels).values()
+        n_orders = math.factorial(n_raters) / math.prod(map(math.factorial, counts))
+        total += n_orders * math.prod(probabilities[label] for label in labels) * max(counts) / n_raters
     return total
-
-
-def _compositions(n: int, n_parts: int) -> Iterator[tuple[int, ...]]:
-    """List all ways to write a number as an ordered sum."""
-    if n_parts == 1:
-        yield (n,)
-        return
-    for first in range(n + 1):
-        for rest in _compositions(n - first, n_parts - 1):
-            yield first, *rest
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two conditions in one measure, over the documents that both have answers for."""
+    """The difference of two conditions in one measure, over the documents with answers in both."""
 
     measure: str
     first: str
     second: str
     n_documents: int
     difference: Interval
-    """Mean of the first less that of the second, with its interval over documents."""
+    """Mean of the first minus mean of the second, with its interval over documents."""
     p_documents: float
     """Swap test within texts."""
     p_annotators: float | None
@@ -104,11 +96,11 @@ class Difference:
     p: float
     """The larger of the two: what holds for other texts and for other people."""
     adjusted: float = 1.0
-    """The same after Holm's correction for the number of all tests."""
+    """The same after Holm's correction for all tests."""
 
 
 def swap_test(differences: Sequence[float] | Floats, seed: int = 0) -> float:
-    """Compute how often random signs give as large a sum of differences, in either direction.
+    """Compute how often random signs give a sum of differences at least as large, in either direction.
 
     :param differences: One for each text, or for each person.
     """
@@ -149,10 +141,10 @@ def compare_conditions(responses: Sequence[Response], conditions: Sequence[str],
 
 
 def _gaps_by_person(responses: Sequence[Response], measure: str, one: str, two: str) -> list[float]:
-    """Compute how much higher each person's mean is in the first condition, for those who have seen both."""
-    values: dict[int, dict[str, list[float]]] = {}
+    """Subtract each person's mean in the second condition from that in the first, for those who have seen both."""
+    values: dict[str, dict[int, list[float]]] = {one: {}, two: {}}
     for response in responses:
-        if response.condition in (one, two):
-            of_person = values.setdefault(response.annotator, {})
-            of_person.setdefault(response.condition, []).append(response.value(measure))
-    return [float(np.mean(means[one]) - np.mean(means[two])) for _, means in sorted(values.items()) if len(means) == 2]
+        if response.condition in values:
+            values[response.condition].setdefault(response.annotator, []).append(response.value(measure))
+    both = sorted(values[one].keys() & values[two].keys())
+    return [float(np.mean(values[one][person]) - np.mean(values[two][person])) for person in both]

@@ -12,7 +12,7 @@ from typing import Any, Self
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select, text
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session
@@ -21,12 +21,12 @@ from fresh._optional import optional_import
 from fresh.errors import StudyError
 from fresh.study.assignment import Design
 from fresh.study.items import Item, Plan
-from fresh.study.schema import DocumentRow, ItemRow, StudyRow
+from fresh.study.schema import Base, DocumentRow, ItemRow, StudyRow
 
 FILE = "study.db"
 BUSY_SECONDS = 60  # how long to wait for other writers
 RETRY_SECONDS = 0.001
-MIGRATION_LOCK = 7_203_717  # any number: on PostgreSQL, its advisory lock lets one process migrate at a time
+MIGRATION_LOCK = 7_203_717  # an arbitrary number: the PostgreSQL advisory lock of whoever migrates
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +35,22 @@ class Store:
 
     engine: Engine
     about: Mapping[str, Any]
-    """What was fixed when the study was made: title, texts, labels, conditions, settings."""
+    """What is fixed when a study is made: title, texts, labels, conditions, settings."""
     design: Design
     write_lock: AbstractContextManager[Any]
-    """Lets one thread write at a time, where the database would make the others poll."""
+    """Lets one thread write at a time on SQLite, where others would poll."""
 
     @classmethod
     def from_about(cls, engine: Engine, about: Mapping[str, Any]) -> Self:
         """Create a store from the record of a study."""
-        # Studies of earlier versions have no `own_orders`: all their annotators read in one order, and must go on so.
+        # Studies of earlier versions have no `own_orders`: all their annotators share one order, which must not change.
         seed = about["seed"] if about.get("own_orders") else None
         design = Design(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"], seed)
         return cls(engine, about, design, Lock() if engine.dialect.name == "sqlite" else nullcontext())
 
     @property
     def labels(self) -> dict[str, str]:
-        """Return all labels, and how people read each."""
+        """Return all labels, and how annotators see each."""
         return dict(self.about["labels"])
 
     @property
@@ -58,15 +58,13 @@ class Store:
         """Return the names of the conditions."""
         return tuple(self.about["conditions"])
 
-    @contextmanager
-    def read_session(self) -> Iterator[Session]:
-        """Read from the database."""
-        with Session(self.engine) as session:
-            yield session
+    def read_session(self) -> Session:
+        """Open a session that reads."""
+        return Session(self.engine)
 
     @contextmanager
     def write_session(self) -> Iterator[Session]:
-        """Write to the database: everything, durably, when the block ends well, and otherwise nothing."""
+        """Open a session that commits durably when the block succeeds, and writes nothing otherwise."""
         with (
             self.write_lock,
             self.engine.connect().execution_options(writes=True) as connection,
@@ -148,22 +146,27 @@ def _begin_immediate(connection: Connection) -> None:
         raw.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
 
 
-def _migrate(engine: Engine, revision: str = "head") -> None:
+def _migrate(engine: Engine) -> None:
     """Create the tables, or migrate those of an older version; refuse those of a newer one."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     with engine.connect().execution_options(writes=True) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-        current = MigrationContext.configure(connection).get_current_revision()
-        if current is not None and current not in known:
-            raise StudyError(
-                f"The study at {hide_password(engine.url)} was made by a newer version of fresh (its tables have "
-                f"revision {current}). Install that version to open it."
-            )
         config.attributes["connection"] = connection
-        command.upgrade(config, revision)
+        current = MigrationContext.configure(connection).get_current_revision()
+        if current is None:
+            # New tables come from the schema: migrations only say how the tables of older versions change.
+            Base.metadata.create_all(connection)
+            command.stamp(config, "head")
+        else:
+            try:
+                command.upgrade(config, "head")
+            except CommandError as error:
+                raise StudyError(
+                    f"The study at {hide_password(engine.url)} was made by a newer version of fresh (its tables have "
+                    f"revision {current}). Install that version to open it."
+                ) from error
         connection.commit()
 
 
@@ -212,12 +215,8 @@ def _connected(place: str | Path) -> Iterator[Engine]:
 def create_study(place: str | Path, plan: Plan) -> Store:
     """Write a plan into an empty database, in one transaction."""
     if "://" not in str(place):
-        folder = Path(place)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / FILE).touch(0o600)  # the database contains the key that signs sessions
-        except OSError as error:
-            raise _folder_error(folder, error) from error
+        Path(place).mkdir(parents=True, exist_ok=True)
+        (Path(place) / FILE).touch(0o600)  # the database contains the key that signs sessions
     with _connected(place) as engine:
         _migrate(engine)
         about = _about_of(plan)
@@ -233,22 +232,8 @@ def create_study(place: str | Path, plan: Plan) -> Store:
         return store
 
 
-def make_study_folder(folder: Path) -> None:
-    """Create the folder of a study; refuse one that exists, even if another process created it just now."""
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError as error:
-        raise StudyError(f"{folder} already exists. Choose another folder.") from error
-    except OSError as error:
-        raise _folder_error(folder, error) from error
-
-
-def _folder_error(folder: Path, error: OSError) -> StudyError:
-    return StudyError(f"The study cannot be written to {folder} ({error.strerror}). Choose a writable folder.")
-
-
 def _about_of(plan: Plan) -> dict[str, Any]:
-    """Record what does not change any more."""
+    """Record what stays fixed from now on."""
     config = plan.study.config
     settings = {name: getattr(config, name) for name in ("title", "corpus", "seed", "per_item", "most", "hours")}
     texts = {"texts": asdict(config.texts), "question": plan.study.question, "labels": dict(plan.labels)}

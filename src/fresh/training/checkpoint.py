@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,10 +20,9 @@ from fresh._io import atomic_write
 from fresh.errors import ModelError
 
 Weights = dict[str, Tensor]
+# A checkpoint to resume from has four times the size of the weights: the best, the current, and two moments of AdamW.
 Retention = Literal["all", "best", "nothing"]
-"""What to keep of a finished training: all, so that more epochs can follow; the best state; or nothing more."""
-
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+"""What to keep of a finished training: everything, to train more epochs later; the best state; or nothing."""
 
 
 def trained_parameters(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
@@ -32,7 +31,7 @@ def trained_parameters(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
 
 
 def _running_state(model: nn.Module) -> list[tuple[str, Tensor]]:
-    """List what training updates beside the weights, such as a moving average: the buffers named `moving`."""
+    """List what training updates beside the weights: the buffers named `moving`."""
     return [(name, value) for name, value in model.named_buffers() if name.rpartition(".")[2] == "moving"]
 
 
@@ -43,7 +42,7 @@ class BestState:
     scores: list[float] = field(default_factory=list)
     weights: Weights = field(default_factory=dict)
     others: dict[str, "BestState"] = field(default_factory=dict)
-    """The best states by other measures of the same training; they do not decide when it ends."""
+    """The best states by other measures; they do not decide when training ends."""
 
     @property
     def epoch(self) -> int:
@@ -57,7 +56,7 @@ class BestState:
             self.weights = {name: weight.detach().clone() for name, weight in trained_parameters(model)}
 
     def is_finished(self, epochs: int, patience: int) -> bool:
-        """Whether the epochs are used up, or too many of them brought no better score."""
+        """Whether all epochs are done, or too many of them brought no better score."""
         n_epochs = len(self.scores)
         return n_epochs >= epochs or (n_epochs > 0 and n_epochs - 1 - self.epoch >= patience)
 
@@ -67,6 +66,7 @@ class Checkpoint:
     """The contents of a checkpoint file."""
 
     tensors: Weights
+    """Tensors by section and name, such as `best/head.weight`."""
     scores: tuple[float, ...]
     others: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """The scores by other measures."""
@@ -81,7 +81,7 @@ class Checkpoint:
         if optimizer is not None:
             parameters = trained_parameters(model)
             tensors |= {f"now/{name}": weight.detach().contiguous() for name, weight in parameters}
-            # By the names of weights, not by their numbers as torch has it, so that a file can be checked.
+            # By the names of weights and not by their numbers, as torch has it: a file can then be checked.
             for index, moments in optimizer.state_dict()["state"].items():
                 name = parameters[index][0]
                 tensors |= {f"optimizer/{name}/{key}": value.contiguous() for key, value in moments.items()}
@@ -99,8 +99,15 @@ class Checkpoint:
     def write(self, path: Path) -> None:
         """Write the file atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as partial, _as_os_error(path):
-            save_file(self.tensors, partial, {"scores": json.dumps(self.scores), "others": json.dumps(self.others)})
+        with atomic_write(path) as partial:
+            try:
+                save_file(self.tensors, partial, {"scores": json.dumps(self.scores), "others": json.dumps(self.others)})
+            except SafetensorError as error:
+                # safetensors reports a full disk in text only. As an OSError, it names the file like all other writers.
+                code = re.search(r"\(os error (\d+)\)", str(error))
+                if code is None:
+                    raise
+                raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from error
 
     def section(self, name: str) -> Weights:
         """Return the tensors of one section, such as `best`, by their own names."""
@@ -109,30 +116,20 @@ class Checkpoint:
         }
 
 
-@contextmanager
-def _as_os_error(path: Path) -> Iterator[None]:
-    """Raise what safetensors says of a full disk as an OSError that names the file, as other writers do."""
-    try:
-        yield
-    except SafetensorError as error:
-        code = _OS_ERROR.search(str(error))
-        if code is None:
-            raise
-        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from error
+@dataclass(slots=True)
+class CheckpointWriter:
+    """Writes a checkpoint after an epoch, but not too often, and what is kept of a finished training."""
 
-
-class _CheckpointWriter:
-    """Writes the state after an epoch now and then, and what is to be kept of the last one."""
-
-    def __init__(self, path: Path | None, every: float, retention: Retention) -> None:
-        self.path = path
-        self.every = every
-        self.retention = retention
-        self.last_write = time.monotonic()
-        self.pending: Checkpoint | None = None
+    path: Path | None
+    """The file; None to write nothing."""
+    every: float
+    """Minimum number of seconds between two writes."""
+    retention: Retention
+    last_write: float = field(default_factory=time.monotonic)
+    pending: Checkpoint | None = None
 
     def add(self, model: nn.Module, optimizer: Optimizer, best: BestState, done: bool) -> None:
-        """Take the state after an epoch: write it if it is due or training is done, else hold a copy."""
+        """Take the state after an epoch: write it if it is due or training is done, otherwise hold a copy."""
         if self.path is None:
             return
         if done and self.retention == "nothing":
@@ -141,29 +138,15 @@ class _CheckpointWriter:
         self.pending = Checkpoint.of(model, best, None if done and self.retention == "best" else optimizer)
         if done or time.monotonic() - self.last_write >= self.every:
             self.flush()
-        else:  # training goes on to change these tensors
+        else:  # the next epoch changes these tensors
             copies = {name: value.clone() for name, value in self.pending.tensors.items()}
-            self.pending = Checkpoint(copies, self.pending.scores, self.pending.others)
+            self.pending = replace(self.pending, tensors=copies)
 
     def flush(self) -> None:
         """Write the state that is not written yet, if any."""
         if self.path is not None and self.pending is not None:
             self.pending.write(self.path)
             self.pending, self.last_write = None, time.monotonic()
-
-
-@contextmanager
-def checkpoint_writer(path: Path | None, every: float, retention: Retention) -> Iterator[_CheckpointWriter]:
-    """Write checkpoints while the block runs; if it is interrupted, that of the last whole epoch is written.
-
-    :param path: The file; None to write nothing.
-    :param every: Minimum number of seconds between two writes.
-    """
-    writer = _CheckpointWriter(path, every, retention)
-    try:
-        yield writer
-    finally:
-        writer.flush()
 
 
 def restore(path: Path | None, model: nn.Module, optimizer: Optimizer, others: Iterable[str] = ()) -> BestState:
@@ -179,10 +162,8 @@ def restore(path: Path | None, model: nn.Module, optimizer: Optimizer, others: I
     _check_same_network(path, [*trained_parameters(model), *_running_state(model)], weights | running)
     if not saved.others.keys() >= {*others}:
         raise _other_network(path)
-    # Not strict: frozen weights are not in a checkpoint, since they are those of the encoder.
-    model.load_state_dict(weights, strict=False)
-    for name, value in _running_state(model):
-        value.copy_(running[name])
+    # Not strict: a checkpoint has no frozen weights, which are those of the encoder.
+    model.load_state_dict(weights | running, strict=False)
     state = optimizer.state_dict()
     state["state"] = {
         index: {key: saved.tensors[f"optimizer/{name}/{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}

@@ -1,7 +1,7 @@
 """Settings of training, and of how it uses the hardware."""
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -11,21 +11,20 @@ from fresh.nn.config import AttentionDropout, NetworkConfig
 FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
 """Settings of where and how fast a training runs; they do not change its result."""
 
+# With these values, training is what it was before the settings existed: a run keeps the key that it had.
 LATER = {"train.schedule": "constant", "train.attention_dropout": "encoder"}
-"""Settings that were added later, with the value that stands for how training was before: with that value, a run keeps
-the key that it had."""
+"""Settings that were added later, with the value for training as it was before."""
 
-Schedule = Literal["constant", "linear"]
-WARM_UP = 0.1
+_WARM_UP = 0.1
 """Share of all steps in which a linear schedule raises the learning rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """How training uses the hardware; but for rounding, none of it changes the result."""
+    """How training uses the hardware; except for rounding, this does not change the result."""
 
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Number format of training: auto is bf16 on an NVIDIA GPU that has it, and fp32 elsewhere."""
+    """Number format of training: auto is bf16 on an NVIDIA GPU that supports it, and fp32 elsewhere."""
     frozen: Literal["auto", "memory", "file", "off"] = "auto"
     """Where to cache the output of frozen layers, so that they run once: memory (of the GPU, if there is one), file,
     off (frozen layers run in every step), or auto (memory while there is room, then a file)."""
@@ -34,7 +33,7 @@ class EngineConfig:
     frozen_folder: str | None = None
     """Folder that keeps the output of frozen layers for later runs. By default, nothing is kept after the run."""
     recording: bool = True
-    """On a GPU, record training steps as CUDA graphs and replay them."""
+    """On a GPU, capture training steps as CUDA graphs and replay them."""
 
     def __post_init__(self) -> None:
         raise_all(
@@ -56,8 +55,11 @@ class TrainConfig:
     """Average number of texts in a batch: batches of short texts are larger, batches of long texts are smaller."""
     learning_rate: float = 3e-5
     """Learning rate of AdamW."""
-    schedule: Schedule = "constant"
+    # linear was better on dev in one of three trials, and there not on test.
+    schedule: Literal["constant", "linear"] = "constant"
     """Learning-rate schedule: constant or linear (10 % warm-up, then decay to 0)."""
+    # Off, macro-F1 on SST, AG News and Movies is the same, and attention over 695 tokens takes a CPU 24 ms a text
+    # instead of 134: PyTorch has no fast kernel with dropout.
     attention_dropout: AttentionDropout = "off"
     """Dropout of attention weights: off, or encoder (the rate that the encoder was trained with)."""
     weight_decay: float = 0.01
@@ -67,7 +69,7 @@ class TrainConfig:
     patience: int = 10
     """Training stops after this many epochs without a better dev macro-F1."""
     seed: int = 0
-    """Seed of initial weights, batch order, dropout, and of splits where the files give none."""
+    """Seed of initial weights, batch order and dropout, and of splits that the files do not define."""
     device: str = "auto"
     """Device to compute on: auto, cpu, cuda, cuda:1 or mps."""
     engine: EngineConfig = field(default_factory=EngineConfig)
@@ -78,20 +80,15 @@ class TrainConfig:
             *check_above(0, learning_rate=self.learning_rate),
             f"max_grad_norm must be above 0, got {self.max_grad_norm}." if not self.max_grad_norm > 0 else None,
             *check_min(0, weight_decay=self.weight_decay, seed=self.seed),
-            f"schedule must be constant or linear, got {self.schedule}."
-            if self.schedule not in get_args(Schedule)
-            else None,
-            f"attention_dropout must be off or encoder, got {self.attention_dropout}."
-            if self.attention_dropout not in get_args(AttentionDropout)
-            else None,
         )
 
     def rate_factors(self, epoch: int, n_steps: int) -> list[float]:
-        """Return what the learning rate is multiplied by in each step of an epoch."""
+        """Return the factor of the learning rate in each step of an epoch."""
         if self.schedule == "constant":
             return [1.0] * n_steps
+        # By epochs, since their number of steps varies. The middle of a step: the rate is never 0.
         done = (epoch + (np.arange(n_steps) + 0.5) / n_steps) / self.epochs
-        factors: list[float] = np.where(done < WARM_UP, done / WARM_UP, (1 - done) / (1 - WARM_UP)).tolist()
+        factors: list[float] = np.where(done < _WARM_UP, done / _WARM_UP, (1 - done) / (1 - _WARM_UP)).tolist()
         return factors
 
 

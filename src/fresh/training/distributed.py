@@ -1,4 +1,4 @@
-"""Several processes that train one network, as `accelerate launch` starts them; or a single one."""
+"""The processes that train one network together, as `accelerate launch` starts them; or a single one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class ProcessGroup:
-    """The place of a process among all that train together."""
+    """A process among all that train together."""
 
     rank: int = 0
     size: int = 1
 
     @property
     def is_main(self) -> bool:
-        """Whether this process speaks and writes for all."""
+        """Whether this process prints and writes for all."""
         return self.rank == 0
 
     def shard(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Take this process's part of the items: every `size`-th one."""
+        """Take this process's share of the items: every `size`-th one."""
         return items[self.rank :: self.size]
 
     def gather(self, results: Sequence[Item]) -> list[Item]:
@@ -49,7 +49,7 @@ class ProcessGroup:
             tensor.copy_(total.view_as(tensor))
 
     def barrier(self) -> None:
-        """Wait until all processes have come this far."""
+        """Wait for all processes."""
         if self.size > 1:
             distributed.barrier()
 

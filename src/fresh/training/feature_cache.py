@@ -5,28 +5,26 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
 import psutil
 import torch
+from rich.filesize import decimal
 from torch import Tensor
 
 from fresh.nn.batch import Batch, Collator, IntArray, TokenTable
 from fresh.nn.batching import run_batches
 from fresh.nn.network import Network
 from fresh.nn.split_encoder import SplitEncoder
-from fresh.nn.tokenizer import Text
 from fresh.progress import Progress
 from fresh.training.config import EngineConfig
 
-Place = Literal["auto", "memory", "file", "off"]
-
-_VERSION = 1
+_VERSION = b"1"
+"""Part of each key: another version never reads the files of this one."""
 _SHARE = 0.5
 """Share of the free memory to use, unless the settings name a number of gigabytes."""
 
@@ -34,18 +32,12 @@ _SHARE = 0.5
 class FeatureStore:
     """Keeps the output of frozen layers for as long as it lives; with a folder, for later runs too."""
 
-    def __init__(self, place: Place = "auto", gigabytes: float | None = None, folder: str | Path | None = None) -> None:
-        self.place = place
-        self.gigabytes = gigabytes
-        self.folder = None if folder is None else Path(folder)
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        self.folder = None if config.frozen_folder is None else Path(config.frozen_folder)
         self._in_memory: dict[str, Tensor] = {}
         self._in_files: dict[str, Tensor] = {}
         self._temporary: Path | None = None
-
-    @classmethod
-    def from_config(cls, config: EngineConfig) -> "FeatureStore":
-        """Make the store that the settings describe."""
-        return cls(config.frozen, config.frozen_gb, config.frozen_folder)
 
     def fetch(
         self, key: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device, fill: Callable[[Tensor], None]
@@ -77,15 +69,15 @@ class FeatureStore:
         return "GPU memory" if self._in_memory[key].is_cuda else "memory"
 
     def _fits(self, n_bytes: int, device: torch.device) -> bool:
-        if self.place != "auto":
-            return self.place == "memory"
+        if self.config.frozen != "auto":
+            return self.config.frozen == "memory"
         if n_bytes > self._free_bytes(device):
             self._in_memory = {}  # what was cached earlier makes room
         return n_bytes <= self._free_bytes(device)
 
     def _free_bytes(self, device: torch.device) -> float:
-        if self.gigabytes is not None:
-            return self.gigabytes * 1e9 - sum(rows.nbytes for rows in self._in_memory.values())
+        if self.config.frozen_gb is not None:
+            return self.config.frozen_gb * 1e9 - sum(rows.nbytes for rows in self._in_memory.values())
         is_gpu = device.type == "cuda"
         return _SHARE * (torch.cuda.mem_get_info(device)[0] if is_gpu else psutil.virtual_memory().available)
 
@@ -96,6 +88,7 @@ class FeatureStore:
         folder = self.folder or self._temporary
         if folder is None:
             folder = self._temporary = Path(tempfile.mkdtemp(prefix="fresh-"))
+            # Rows that are still mapped stay readable after that.
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         path, n_bytes = folder / f"{key}.bin", shape[0] * shape[1] * dtype.itemsize
         if not path.is_file() or path.stat().st_size != n_bytes:
@@ -115,14 +108,14 @@ def _reserve(path: Path, n_bytes: int) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            # Take the space now: on a disk that is full later, writing to a mapped file ends the process (SIGBUS).
+            # Take the space now: if the disk fills up later, writing to a mapped file ends the process (SIGBUS).
             if hasattr(os, "posix_fallocate") and n_bytes:
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             else:
                 file.truncate(n_bytes)
     except OSError as error:
         raise OSError(
-            f"The output of the frozen layers ({format_bytes(n_bytes)}) cannot be written to {path.parent}: "
+            f"The output of the frozen layers ({decimal(n_bytes)}) cannot be written to {path.parent}: "
             f"{error.strerror}. Choose another frozen_folder, leave it out, or set frozen=off."
         ) from error
 
@@ -133,42 +126,16 @@ def _map_rows(path: Path, shape: tuple[int, int], dtype: torch.dtype, shared: bo
 
 @dataclass(frozen=True, slots=True)
 class CachedInputs:
-    """Encoded texts that are read many times, with the output of the frozen layers if it is cached."""
+    """Tokenized texts that training reads many times, with the output of the frozen layers if it is cached."""
 
     table: TokenTable
     tokens: Collator
-    states: Tensor | None = None
-    """The output of the frozen layers, one row a token. Shape: (tokens of all texts, width)."""
-    place: str = "nowhere"
-    """Where that is cached, in words."""
-    index: Collator | None = None
-    """The tokens on the device of `states`, if that is another one."""
-
-    @property
-    def device(self) -> torch.device:
-        """The device on which batches are gathered: a GPU, if all that is needed is there."""
-        return self.tokens.device if self.states is None else self.states.device
-
-    @property
-    def read(self) -> Callable[[Tensor, int, bool], Batch]:
-        """The function that makes a batch from the numbers of texts, its width, and whether all texts are as long."""
-        return self.tokens.batch if self.states is None else self._read_cached
-
-    def _read_cached(self, numbers: Tensor, width: int, dense: bool) -> Batch:
-        assert self.states is not None
-        device = self.tokens.device
-        if self.states.device == device:
-            return self.tokens.batch(numbers, width, dense, self.states)
-        # From a mapped file to the GPU.
-        batch = self.tokens.batch(numbers.to(device, non_blocking=True), width, dense)
-        hidden = self.gather(numbers, width).pin_memory().to(device, non_blocking=True)
-        return replace(batch, hidden=hidden.float())
-
-    def gather(self, numbers: Tensor, width: int) -> Tensor:
-        """Collect the cached output for some texts, on the device where it is cached. Shape: (texts, tokens, width)."""
-        assert self.states is not None
-        places, _ = (self.index or self.tokens).places(numbers.to(self.states.device), width)
-        return self.states[places]
+    device: torch.device
+    """Where batches are gathered: a GPU, if all that is needed is there."""
+    read: Callable[[Tensor, int, bool], Batch]
+    """Makes a batch from the numbers of texts, its width, and whether all texts are that long."""
+    about: str
+    """How often the layers run, and where their output is cached."""
 
     def collate(self, numbers: IntArray) -> Batch:
         """Make a batch as wide as the longest of some texts."""
@@ -177,96 +144,68 @@ class CachedInputs:
         return self.read(torch.from_numpy(numbers).to(self.device), width, bool((lengths == width).all()))
 
 
-class CachedTexts:
-    """The texts that a network was trained on, to find the cached output of its frozen layers for them."""
-
-    def __init__(self, inputs: Sequence[tuple[Sequence[Text], CachedInputs]] = ()) -> None:
-        self._numbered = [
-            ({text: number for number, text in enumerate(texts)}, cached)
-            for texts, cached in inputs
-            # What is rounded to 16 bits for training is not exact enough for scores.
-            if cached.states is not None and cached.states.dtype == torch.float32
-        ]
-
-    def find(self, texts: Sequence[Text]) -> tuple[CachedInputs, IntArray] | None:
-        """Find inputs that hold all of some texts, and the numbers of the texts there."""
-        for numbers, cached in self._numbered:
-            if all(text in numbers for text in texts):
-                return cached, np.array([numbers[text] for text in texts], dtype=np.int64)
-        return None
-
-    def forget(self) -> None:
-        """Drop all of it, which may be large."""
-        self._numbered.clear()
-
-
 def cache_inputs(
     network: Network, table: TokenTable, store: FeatureStore, dtype: torch.dtype, progress: Progress
 ) -> CachedInputs:
-    """Put encoded texts where they are read, and run them through the frozen layers unless that was done before."""
-    tokens, split = network.collator(table), network.split
-    if split is None or store.place == "off":
-        return CachedInputs(table, tokens)
+    """Put tokenized texts on the device, and run the frozen layers over them unless the store has their output."""
+    tokens, split, device = network.collator(table), network.split, network.device
+    if split is None or store.config.frozen == "off":
+        is_whole = network.n_frozen and split is None
+        reason = " (the layers of this encoder cannot be run separately)" if is_whole else ""
+        # The method itself: without a cache, a training step runs nothing of this module.
+        return CachedInputs(table, tokens, device, tokens.batch, f"every step runs all layers{reason}")
 
     def fill(rows: Tensor) -> None:
         with torch.inference_mode(), progress.task("frozen layers", len(table)) as advance:
 
             def work(numbers: IntArray) -> None:
-                _run_frozen_layers(split, tokens, table.lengths[numbers], numbers, rows)
+                lengths, chosen = table.lengths[numbers], torch.from_numpy(numbers).to(device)
+                width = int(lengths.max())
+                hidden = split.run_lower(tokens.batch(chosen, width, bool((lengths == width).all())))
+                places, is_token = tokens.places(chosen, width)
+                rows.index_copy_(0, places[is_token].to(rows.device), hidden[is_token].to(rows.device, rows.dtype))
                 advance(len(numbers), "")
 
-            run_batches(table.lengths, network.device, work, network.budget_share)
+            run_batches(table.lengths, device, work, network.budget_share)
 
     key, shape = _cache_key(split, table, dtype), (len(table.ids), network.encoder.width)
-    states = store.fetch(key, shape, dtype, network.device, fill)
-    index = None if states.device == tokens.device else Collator(table, states.device, network.padding)
-    return CachedInputs(table, tokens, states, store.describe_place(key), index)
+    states = store.fetch(key, shape, dtype, device, fill)
+    about = (
+        f"{split.n_lower} frozen layers run once, their output ({decimal(states.nbytes)}) is kept in "
+        f"{store.describe_place(key)}"
+    )
+    if states.device == device:
+        return CachedInputs(table, tokens, device, partial(tokens.batch, states=states), about)
+    index = Collator(table, states.device, network.padding)
 
+    def read_from_file(numbers: Tensor, width: int, dense: bool) -> Batch:
+        # Rows are gathered on the CPU, from the mapped file, and then copied to the GPU.
+        places, _ = index.places(numbers, width)
+        hidden = states[places].pin_memory().to(device, non_blocking=True)
+        return replace(tokens.batch(numbers.to(device, non_blocking=True), width, dense), hidden=hidden.float())
 
-def _run_frozen_layers(
-    split: SplitEncoder, tokens: Collator, lengths: IntArray, numbers: IntArray, rows: Tensor
-) -> None:
-    """Compute the output for some texts and write it to their rows."""
-    width, chosen = int(lengths.max()), torch.from_numpy(numbers).to(tokens.device)
-    hidden = split.run_lower(tokens.batch(chosen, width, bool((lengths == width).all())))
-    places, is_token = tokens.places(chosen, width)
-    rows.index_copy_(0, places[is_token].to(rows.device), hidden[is_token].to(rows.device, rows.dtype))
+    return CachedInputs(table, tokens, states.device, read_from_file, about)
 
 
 def _cache_key(split: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> str:
     """Digest all that the output depends on, so that other weights, texts or tokens never meet it."""
-
-    # Not the names of files: an encoder in a folder can change, and two corpora can share texts.
-    def parts() -> Iterator[str | np.ndarray | Tensor]:
-        yield f"{dtype} {split.n_lower}"
-        yield split.lower.config.to_json_string()
-        for name, weight in split.lower.state_dict().items():
-            yield name
-            yield weight
-        yield from (table.ids, table.types, table.positions, table.starts)
-
-    return digest(parts())
-
-
-def digest(parts: Iterable[str | np.ndarray | Tensor]) -> str:
-    """Digest strings, arrays and tensors, with their kinds and shapes."""
-    state = hashlib.blake2b(f"{_VERSION}".encode(), digest_size=16)
-    for part in parts:
+    digest = hashlib.blake2b(_VERSION, digest_size=16)
+    for part in _key_parts(split, table, dtype):
+        # Each part begins with its kind and size: no two lists of parts give the same bytes.
         if isinstance(part, str):
             text = part.encode("utf-8", "surrogatepass")
-            state.update(f"\ntext {len(text)}\n".encode() + text)
+            digest.update(f"\ntext {len(text)}\n".encode() + text)
         else:
-            array = part if isinstance(part, Tensor) else torch.from_numpy(np.ascontiguousarray(part))
-            state.update(f"\n{array.dtype} {tuple(array.shape)}\n".encode())
-            if array.numel():
-                state.update(array.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-    return state.hexdigest()
+            digest.update(f"\n{part.dtype} {tuple(part.shape)}\n".encode())
+            digest.update(part.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
-def format_bytes(n_bytes: float) -> str:
-    """Write a number of bytes for a reader, such as 1.23 MB."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if n_bytes < 999.5:
-            return f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:,.3f} TB"
+def _key_parts(split: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> Iterator[str | Tensor]:
+    # Not the names of files: an encoder in a folder can change, and two corpora can share texts.
+    yield f"{dtype} {split.n_lower}"
+    yield split.lower.config.to_json_string()
+    for name, weight in split.lower.state_dict().items():
+        yield name
+        yield weight
+    yield from map(torch.from_numpy, (table.ids, table.types, table.positions, table.starts))

@@ -18,7 +18,7 @@ from fresh.nn.batch import IntArray
 from fresh.nn.batching import BatchSpec, bucketed_batches, padding_share
 from fresh.nn.device import without_cudnn_attention
 from fresh.progress import SILENT, Advance, Progress
-from fresh.training.checkpoint import BestState, Checkpoint, Retention, checkpoint_writer, restore
+from fresh.training.checkpoint import BestState, Checkpoint, CheckpointWriter, Retention, restore
 from fresh.training.config import TrainConfig
 from fresh.training.cuda_graphs import GraphedTrainStep
 from fresh.training.distributed import process_group
@@ -35,13 +35,13 @@ class RunContext:
     folder: Path | None = None
     """Folder of checkpoints; None to write none."""
     feature_store: FeatureStore | None = None
-    """Cache of what frozen layers put out, for all networks of a run; None for one of its own for each network."""
+    """Cache of the output of frozen layers for all networks of a run; None for a separate one for each network."""
     checkpoint_every: float = 0.0
     """Minimum number of seconds between two checkpoints."""
     retention: Retention = "all"
     """What to keep of a finished training."""
     notes: list[str] = field(default_factory=list)
-    """Warnings for whoever relies on the networks; all networks of a run share the list."""
+    """Warnings for the report; all networks of a run share the list."""
 
     def warn(self, text: str) -> None:
         """Warn, and add the text to the notes."""
@@ -57,8 +57,8 @@ class RunContext:
         return replace(self, folder=None if self.folder is None else self.folder / name)
 
     def store(self, config: TrainConfig) -> FeatureStore:
-        """Return the feature store of the run, or a new one by the settings."""
-        return self.feature_store or FeatureStore.from_config(config.engine)
+        """Return the feature store of the run, or a new one."""
+        return self.feature_store or FeatureStore(config.engine)
 
     @property
     def checkpoint_path(self) -> Path | None:
@@ -68,10 +68,10 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """A network to train, and on what."""
+    """A network, and all that its training needs."""
 
     model: nn.Module
-    lengths: Sequence[int] | IntArray
+    lengths: IntArray
     """Tokens of each training text; texts of similar length share a batch."""
     loss: Loss
     validate: Callable[[], float]
@@ -79,7 +79,7 @@ class TrainingJob:
     config: TrainConfig
     context: RunContext
     device: torch.device
-    """Where the loss wants the numbers of texts: where batches are gathered."""
+    """Where batches are gathered, so where the loss expects the numbers of texts."""
     can_record: bool = True
     """Whether a step of one shape always does the same work, so that a CUDA graph can replay it."""
     can_round: bool = True
@@ -87,8 +87,8 @@ class TrainingJob:
     texts_of_epoch: Callable[[int], IntArray] | None = None
     """Returns the numbers of the texts that an epoch reads; all texts by default."""
     other_measures: Mapping[str, Callable[[], float]] = field(default_factory=dict)
-    """Other scores of the same training, computed after the first: the best state by each is kept in a subfolder of its
-    name, as if training had gone by it."""
+    """Other dev scores, computed after the first. The best state by each is saved in a subfolder of its name, as if
+    training had maximized it."""
 
     @property
     def uses_graphs(self) -> bool:
@@ -98,24 +98,19 @@ class TrainingJob:
 
     def batches(self, epoch: int) -> list[BatchSpec]:
         """Put the texts of an epoch into batches."""
-        lengths = np.asarray(self.lengths, dtype=np.int64)
-        if self.texts_of_epoch is None:
-            return bucketed_batches(lengths, self.config.batch_size, self.config.seed, epoch)
-        numbers = self.texts_of_epoch(epoch)
-        batches = bucketed_batches(lengths[numbers], self.config.batch_size, self.config.seed, epoch)
+        numbers = np.arange(len(self.lengths)) if self.texts_of_epoch is None else self.texts_of_epoch(epoch)
+        batches = bucketed_batches(self.lengths[numbers], self.config.batch_size, self.config.seed, epoch)
         return [batch._replace(numbers=numbers[batch.numbers]) for batch in batches]
 
-    @property
-    def n_batches(self) -> int:
-        """The number of batches of an epoch; it differs a little from epoch to epoch."""
-        return len(self.batches(0))
+    def describe(self, layers: str) -> str:
+        """Say what is trained, and how much of it is padding.
 
-    @property
-    def padding(self) -> float:
-        """The share of all computation that is padding."""
+        :param layers: How often the layers run.
+        """
         batches = self.batches(0)
-        lengths = np.asarray(self.lengths)[np.concatenate([batch.numbers for batch in batches])]
-        return padding_share(lengths, batches, rounded=self.uses_graphs)
+        lengths = self.lengths[np.concatenate([batch.numbers for batch in batches])]
+        padding = padding_share(lengths, batches, rounded=self.uses_graphs)
+        return f"{self.context.name}: {len(self.lengths):,} texts, {padding:.1%} padding; {layers}."
 
 
 def fit(job: TrainingJob) -> tuple[float, ...]:
@@ -128,33 +123,37 @@ def fit(job: TrainingJob) -> tuple[float, ...]:
 
 
 def fit_side_by_side(jobs: Sequence[TrainingJob]) -> list[tuple[float, ...]]:
-    """Train several networks: on a GPU at the same time, in a thread each, as one alone does not keep it busy."""
+    """Train several networks: on a GPU at the same time, one after the other elsewhere."""
     context, stop = jobs[0].context, threading.Event()
     name = context.name if len(jobs) == 1 else f"{context.name} x {len(jobs)}"
-    n_steps = sum(job.n_batches * job.config.epochs for job in jobs)
+    n_steps = sum(len(job.batches(0)) * job.config.epochs for job in jobs)
     with _deterministic(), context.progress.task(name, n_steps) as advance:
         if not all(job.uses_graphs for job in jobs):
             return [_train(job, advance, stop) for job in jobs]
-        # Five seeds on SST (H200): 57 s one after the other, 41.5 s by turns in one thread, 36.7 s in a thread each.
+        # One small network does not keep a GPU busy. Five seeds on SST (H200): 57 s one after the other, 41.5 s in
+        # turns in one thread, 36.7 s in a thread each.
         with ThreadPoolExecutor(len(jobs)) as threads:
             try:
                 return list(threads.map(lambda job: _train(job, advance, stop), jobs))
-            except BaseException:  # also Ctrl-C, which threads do not see: without this they would train to the end
+            except BaseException:  # also Ctrl-C, which only the main thread gets: others would train to the end
                 stop.set()
                 raise
 
 
 def _train(job: TrainingJob, advance: Advance, stop: threading.Event) -> tuple[float, ...]:
-    """Train a network to its end, or until it is to stop, and return the dev score of each epoch."""
-    config, context, model = job.config, job.context, job.model
-    step = make_step(job)
+    """Train a network until it is done or `stop` is set, and return the dev score of each epoch."""
+    config, context, model, group = job.config, job.context, job.model, process_group()
+    bf16 = uses_bf16(config, next(model.parameters()).device)
+    kind = GraphedTrainStep if job.uses_graphs else TrainStep
+    step = kind(model, job.loss, config, group, bf16 and job.can_round)
     best = restore(context.checkpoint_path, model, step.optimizer, job.other_measures)
-    advance(job.n_batches * len(best.scores), "")
-    path = context.checkpoint_path if process_group().is_main else None
-    with checkpoint_writer(path, context.checkpoint_every, context.retention) as writer:
+    advance(len(job.batches(0)) * len(best.scores), "")
+    path = context.checkpoint_path if group.is_main else None
+    writer = CheckpointWriter(path, context.checkpoint_every, context.retention)
+    try:
         while not best.is_finished(config.epochs, config.patience):
             model.train()
-            with without_padding(model, uses_bf16(config, step.device)):
+            with without_padding(model, bf16):
                 diverged = train_epoch(job, step, len(best.scores), advance, stop)
             model.eval()
             if stop.is_set():
@@ -168,7 +167,8 @@ def _train(job: TrainingJob, advance: Advance, stop: threading.Event) -> tuple[f
                     best.others[name].add(measure(), model)
             writer.add(model, step.optimizer, best, done=best.is_finished(config.epochs, config.patience))
             advance(0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}")
-    # A state of its own for each other measure, as if training had gone by it: see `other_measures`.
+    finally:  # after Ctrl-C too, the last whole epoch is kept
+        writer.flush()
     if path is not None:
         for name, other in best.others.items():
             Checkpoint.of(model, other).write(path.parent / name / path.name)
@@ -182,7 +182,7 @@ def train_epoch(
 ) -> int | None:
     """Make a step for each batch, and return the first one whose gradients were not finite, if any."""
     batches = job.batches(epoch)
-    # A seed for each step, so that a resumed run, and one beside others on a GPU, samples the same numbers.
+    # A seed for each step: a resumed run, and one beside others on a GPU, samples the same numbers.
     seeds = np.random.SeedSequence((job.config.seed, epoch)).generate_state(len(batches), np.uint64) >> 1
     factors = job.config.rate_factors(epoch, len(batches))
     # All numbers go to the device at once: a transfer for each step would wait for the step before it.
@@ -197,15 +197,8 @@ def train_epoch(
     return step.finish_epoch()
 
 
-def make_step(job: TrainingJob) -> TrainStep:
-    """Make the optimizer and the step of a job."""
-    kind = GraphedTrainStep if job.uses_graphs else TrainStep
-    bf16_weights = job.can_round and uses_bf16(job.config, next(job.model.parameters()).device)
-    return kind(job.model, job.loss, job.config, process_group(), bf16_weights)
-
-
 def _divergence(name: str, step: int, best: BestState) -> str:
-    """Say that training diverged and what is left of it; raise if that is nothing."""
+    """Say that training diverged and which state is kept; raise if there is none."""
     epoch = len(best.scores) + 1
     problem = f"{name}: training diverged in step {step} of epoch {epoch}: its loss or gradients are not finite."
     if not best.scores:
@@ -218,14 +211,16 @@ def _divergence(name: str, step: int, best: BestState) -> str:
 
 @contextmanager
 def _deterministic() -> Iterator[None]:
-    """Compute repeatably inside the block, and leave the state of random generators as it was."""
+    """Compute deterministically inside the block, and restore the state of random generators after it."""
     strict, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     memory: Any = torch.utils.deterministic
     filled = memory.fill_uninitialized_memory
     devices = list(range(torch.cuda.device_count()))
     with torch.random.fork_rng(devices=devices), without_cudnn_attention(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*deterministic")  # what has no repeatable form is used as it is
+        # An operation without a deterministic form is used as it is.
+        warnings.filterwarnings("ignore", message=".*deterministic")
         torch.use_deterministic_algorithms(True, warn_only=True)
+        # On by default in deterministic mode: every `torch.empty` would be filled with NaN first.
         memory.fill_uninitialized_memory = False
         try:
             yield
@@ -236,7 +231,7 @@ def _deterministic() -> Iterator[None]:
 
 @contextmanager
 def fixed_seed(seed: int) -> Iterator[None]:
-    """Sample all that is random inside the block from a seed, and leave the state of random generators as it was."""
+    """Sample everything inside the block from a seed, and restore the state of random generators after it."""
     with _deterministic():
         torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
         yield

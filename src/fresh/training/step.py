@@ -14,31 +14,26 @@ from fresh.training.config import TrainConfig
 from fresh.training.distributed import ProcessGroup
 
 Loss = Callable[[Tensor, int, bool], Tensor]
-"""Sums the losses of some texts, given by their numbers, the width of the batch, and whether all texts are as long."""
+"""Sums the losses of texts, given by their numbers, the width of the batch, and whether all texts are that long."""
 
+# Pairs of tokens at a time on a CPU: with 12 heads and 6 layers, about 1.5 GB if all attention weights are kept.
 _MAX_PAIRS = 2**20
-"""Pairs of tokens at a time on a CPU: with 12 heads and 6 layers, some 1.5 GB if all attention weights are kept."""
 
 
 class RunningMean(nn.Module):
-    """The mean of a value over all texts of a step, whatever parts and processes share them."""
+    """The mean of a value over all texts of a step, in however many parts and processes it is computed.
+
+    :param on_mean: Called with the mean at the end of each step.
+    """
 
     def __init__(self, on_mean: Callable[[Tensor], None], device: torch.device) -> None:
-        """Start a mean.
-
-        :param on_mean: Called with the mean at the end of each step.
-        """
         super().__init__()
         self.on_mean = on_mean
         self.sums: Tensor
         self.register_buffer("sums", torch.zeros(2, device=device), persistent=False)
 
     def add(self, values: Tensor, counted: Tensor) -> None:
-        """Add the values of some texts.
-
-        :param values: One a text. Shape: (texts,).
-        :param counted: Which of the texts count.
-        """
+        """Add the values of the texts that count. Both tensors have the shape (texts,)."""
         self.sums.add_(torch.stack([torch.where(counted, values.detach().float(), 0).sum(), counted.sum()]))
 
     def reset(self) -> None:
@@ -46,18 +41,16 @@ class RunningMean(nn.Module):
         self.sums.zero_()
 
     def finish_step(self, group: ProcessGroup) -> None:
-        """Report the mean, and start the next step."""
+        """Pass the mean on, and start the next step."""
         group.all_reduce([self.sums])
         self.on_mean(self.sums[0] / self.sums[1].clamp(min=1))
         self.reset()
 
 
 class Bf16Weights:
-    """Copies of all encoder weights rounded to bf16, for a step to compute with; the exact weights learn.
+    """Copies of all encoder weights rounded to bf16, which a step computes with; the exact weights are trained."""
 
-    Autocast would instead cast every weight on its own, in kernels of their own: 83 of the 284 of a step on SST.
-    """
-
+    # Autocast would cast every weight in a kernel of its own: 83 of the 284 kernels of a step on SST.
     def __init__(self, network: nn.Module) -> None:
         encoders = [module for module in network.modules() if isinstance(module, PreTrainedModel)]
         modules = dict.fromkeys(module for encoder in encoders for module in encoder.modules())
@@ -73,7 +66,7 @@ class Bf16Weights:
 
     @contextmanager
     def swapped_in(self) -> Iterator[None]:
-        """Let the encoders use the rounded weights, as they are now, while the block runs."""
+        """Let the encoders use the rounded weights inside the block."""
         with torch.no_grad():
             if self.trained:
                 exact, copies = zip(*self.trained, strict=True)
@@ -104,15 +97,14 @@ class Bf16Weights:
 
 
 class TrainStep:
-    """Updates the weights of a network by the loss of a batch."""
+    """Updates the weights of a network by the loss of a batch.
+
+    :param bf16_weights: Whether encoders compute with weights that are rounded to 16 bits.
+    """
 
     def __init__(
         self, model: nn.Module, loss: Loss, config: TrainConfig, group: ProcessGroup, bf16_weights: bool = False
     ) -> None:
-        """Make the optimizer.
-
-        :param bf16_weights: Whether encoders compute with weights that are rounded to 16 bits.
-        """
         self.loss = loss
         self.config = config
         self.group = group
@@ -125,25 +117,21 @@ class TrainStep:
         self.n_steps = torch.zeros((), dtype=torch.int64, device=self.device)
         self.diverged = torch.zeros((), dtype=torch.int64, device=self.device)
         """The first step of this epoch with gradients that are not finite, or 0."""
-        on_gpu = self.device.type == "cuda"
-        has_schedule = config.schedule != "constant"
-        # Fused: one kernel updates all weights.
+        on_gpu, rate = self.device.type == "cuda", config.learning_rate
         self.optimizer = torch.optim.AdamW(
             self.weights,
-            # A tensor, whose value a recorded step reads anew.
-            lr=torch.tensor(config.learning_rate, device=self.device)
-            if on_gpu and has_schedule
-            else config.learning_rate,
+            # A replayed step reads the rate from the tensor that it was captured with, so a schedule needs a tensor.
+            lr=torch.tensor(rate, device=self.device) if on_gpu and config.schedule != "constant" else rate,
             weight_decay=config.weight_decay,
-            fused=self.device.type in ("cpu", "cuda", "mps"),
+            fused=self.device.type in ("cpu", "cuda", "mps"),  # one kernel updates all weights
             capturable=on_gpu,
         )
 
     def __call__(self, batch: BatchSpec, numbers: Tensor, rate_factor: float, seed: int) -> None:
         """Make one step.
 
-        :param numbers: The numbers of the texts, on the device where batches are gathered.
-        :param rate_factor: What the learning rate is multiplied by.
+        :param numbers: The texts, on the device where batches are gathered.
+        :param rate_factor: Factor of the learning rate.
         """
         if self.group.size > 1:
             numbers = numbers[self.group.rank :: self.group.size]
@@ -152,7 +140,7 @@ class TrainStep:
         while not self._add_gradients(numbers, batch.longest, batch.dense):
             self.n_parts *= 2
             gpu.MEMORY_BUDGET.warn()
-            torch.manual_seed(seed)  # what is sampled must not depend on where memory ran out
+            torch.manual_seed(seed)  # dropout must not depend on where memory ran out
         self._update_weights()
 
     def _set_rate(self, factor: float) -> None:
@@ -163,31 +151,26 @@ class TrainStep:
 
     def _add_gradients(self, numbers: Tensor, width: int, dense: bool) -> bool:
         """Compute gradients, some texts at a time; False if memory ran out."""
-        n_parts = self.n_parts
-        if self.device.type == "cpu":  # where some encoders keep all attention weights
+        # Batches differ in size: with their mean loss, a text among 8 would weigh four times as much as one among 32.
+        n_parts, scale = self.n_parts, 1 / self.config.batch_size
+        if self.device.type == "cpu":  # there, some encoders keep all attention weights
             n_parts = max(n_parts, -(-len(numbers) * width**2 // _MAX_PAIRS))
         try:
             for part in numbers.tensor_split(min(n_parts, max(1, len(numbers)))):
-                if len(part):
-                    self._backward(part, width, dense)
+                if not len(part):
+                    continue
+                with nullcontext() if self.rounded is None else self.rounded.swapped_in():
+                    (self.loss(part, width, dense) * scale).backward()  # type: ignore[no-untyped-call]
+                if self.rounded is not None:
+                    self.rounded.accumulate_grads()
         except RuntimeError as error:
             if self.n_parts >= len(numbers) or not gpu.is_out_of_memory(error):
                 raise
-            # Some parts may have added their gradients already: the step starts over.
-            self._discard()
+            self._discard()  # some parts may have added their gradients already
             return False
         return True
 
-    def _backward(self, numbers: Tensor, width: int, dense: bool) -> None:
-        # Batches differ in size: with their mean loss, a text among 8 would weigh four times as much as one among 32.
-        scale = 1 / self.config.batch_size
-        with nullcontext() if self.rounded is None else self.rounded.swapped_in():
-            (self.loss(numbers, width, dense) * scale).backward()  # type: ignore[no-untyped-call]
-        if self.rounded is not None:
-            self.rounded.accumulate_grads()
-
     def _discard(self) -> None:
-        """Drop the gradients and sums of a step that is not made."""
         self.optimizer.zero_grad(set_to_none=True)
         if self.rounded is not None:
             self.rounded.zero_grad()
@@ -195,13 +178,16 @@ class TrainStep:
             mean.reset()
 
     def _update_weights(self) -> None:
-        """Clip the gradients and update the weights."""
         if self.group.size > 1:
-            # All processes must send the same tensors, also one whose texts did not reach some weight.
+            # All processes must send the same tensors, even one whose texts did not reach some weight.
             for weight in self.weights:
                 weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
             self.group.all_reduce([weight.grad for weight in self.weights if weight.grad is not None])
-        norm = self._clip()
+        norm = nn.utils.get_total_norm([weight.grad for weight in self.weights if weight.grad is not None])
+        # On a CPU, compare first: multiplying all gradients by 1 was part of 12 % of a step. On a GPU, the comparison
+        # would wait for the step.
+        if self.device.type != "cpu" or not norm <= self.config.max_grad_norm:
+            nn.utils.clip_grads_with_norm_(self.weights, self.config.max_grad_norm, norm)
         self.n_steps.add_(1)
         self.diverged.copy_(torch.where((self.diverged == 0) & ~norm.isfinite(), self.n_steps, self.diverged))
         self.optimizer.step()
@@ -209,17 +195,9 @@ class TrainStep:
         for mean in self.running_means:
             mean.finish_step(self.group)
 
-    def _clip(self) -> Tensor:
-        """Scale gradients down to the largest norm, and return the norm before."""
-        norm = nn.utils.get_total_norm([weight.grad for weight in self.weights if weight.grad is not None])
-        # On a CPU, look first: multiplying all gradients by 1 was part of 12 % of a step. On a GPU, looking would wait.
-        if self.device.type != "cpu" or not norm <= self.config.max_grad_norm:
-            nn.utils.clip_grads_with_norm_(self.weights, self.config.max_grad_norm, norm)
-        return norm
-
     def start_epoch(self) -> None:
-        """Count steps from 1 again, and try again whether whole batches fit into memory."""
-        self.n_parts = 1
+        """Count steps from 1 again, and try whole batches again."""
+        self.n_parts = 1  # another process may have freed memory since it ran out
         self.n_steps.zero_()
         self.diverged.zero_()
 

@@ -1,8 +1,7 @@
-import hashlib
 import importlib.metadata
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from certified import Watched, read
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify, certifying
 from fresh.audit.certificates.verify import verify
-from fresh.document import Document, Saliency
+from fresh.document import Document
 from fresh.errors import ModelError, OutputError
 from fresh.persistence import predictor_digest
 from fresh.predictor import Predictor
@@ -23,17 +22,7 @@ from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import FullText, SaliencyExtractor
 
 
-class LongWords:
-    """A custom scorer."""
-
-    def __init__(self, support: SupportModel) -> None:
-        self.support = support
-
-    def score(self, documents: Sequence[Document]) -> list[Saliency]:
-        return [Saliency([len(word) for word in item.words], "pos", item.id) for item in documents]  # type: ignore[arg-type]
-
-
-def test_each_answer_has_a_line_with_all_that_it_was_made_from(
+def test_each_prediction_has_a_line_with_all_that_it_was_computed_from(
     folder: Path, documents: list[Document], tmp_path: Path
 ) -> None:
     target = tmp_path / "certificates.jsonl"
@@ -62,17 +51,7 @@ def test_each_answer_has_a_line_with_all_that_it_was_made_from(
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_the_digest_of_the_predictor_is_that_of_its_files(folder: Path) -> None:
-    listed = {name.removeprefix("predictor/"): digest for name, digest in small.digests(folder).items()}
-    pairs = [[path.name, listed[path.name]] for path in sorted((folder / "predictor").iterdir())]
-    written = json.dumps(pairs, separators=(",", ":")).encode()
-    assert predictor_digest(folder / "predictor") == hashlib.sha256(written).hexdigest()
-    assert len(pairs) >= 5
-
-
-def test_hidden_files_are_no_part_of_a_predictor_but_all_others_are(
-    folder: Path, documents: list[Document], tmp_path: Path
-) -> None:
+def test_the_digest_of_a_predictor_covers_all_but_hidden_files(tmp_path: Path) -> None:
     for name in ("a.json", "sub/b.json", ".hidden", ".git/c"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name, encoding="utf-8")
@@ -118,7 +97,7 @@ def test_memory_does_not_grow_with_the_number_of_documents(predictor: Predictor,
     assert [item.group for item in certificates] == [number // BATCH_SIZE for number in range(2 * BATCH_SIZE + 1)]
 
 
-def test_documents_that_are_explained_apart_are_groups_apart(
+def test_documents_explained_separately_are_separate_groups(
     folder: Path, documents: list[Document], tmp_path: Path
 ) -> None:
     with certifying(folder, tmp_path / "out.jsonl", device="cpu") as certifier:
@@ -129,24 +108,24 @@ def test_documents_that_are_explained_apart_are_groups_apart(
 
 
 @pytest.mark.parametrize("reason", [KeyboardInterrupt, ValueError, SystemExit])
-def test_a_run_that_is_broken_off_leaves_no_file(
+def test_an_interrupted_run_leaves_no_file(
     folder: Path, documents: list[Document], tmp_path: Path, reason: type[BaseException]
 ) -> None:
     target = tmp_path / "certificates.jsonl"
     certify(folder, documents[:1], target, device="cpu")
 
-    def broken_off() -> Iterator[Document]:
+    def interrupted() -> Iterator[Document]:
         for number in range(BATCH_SIZE + 1):
             if number == BATCH_SIZE:
                 raise reason
             yield replace(documents[0], id=str(number))
 
     with pytest.raises(reason):
-        certify(folder, broken_off(), target, device="cpu", overwrite=True)
+        certify(folder, interrupted(), target, device="cpu", overwrite=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_run_leaves_does_not_look_whole(folder: Path, documents: list[Document], tmp_path: Path) -> None:
+def test_a_killed_run_leaves_an_incomplete_file(folder: Path, documents: list[Document], tmp_path: Path) -> None:
     target = tmp_path / "certificates.jsonl"
     with certifying(folder, target, device="cpu") as certifier:
         list(certifier.explain(documents))
@@ -155,7 +134,7 @@ def test_what_a_killed_run_leaves_does_not_look_whole(folder: Path, documents: l
     assert [fault.reason for fault in read(left)[1]] == ["the file ends here without a closing line: it was cut short."]
 
 
-def test_a_file_is_kept_until_there_is_an_answer(folder: Path, documents: list[Document], tmp_path: Path) -> None:
+def test_a_file_is_kept_until_there_is_a_prediction(folder: Path, documents: list[Document], tmp_path: Path) -> None:
     target = tmp_path / "certificates.jsonl"
     certify(folder, documents[:1], target, device="cpu")
     before = target.read_bytes()
@@ -167,34 +146,26 @@ def test_a_file_is_kept_until_there_is_an_answer(folder: Path, documents: list[D
     assert target.read_bytes() != before
 
 
-def test_places_that_cannot_be_written_to_are_refused(folder: Path, documents: list[Document], tmp_path: Path) -> None:
+def test_an_existing_file_is_not_replaced(folder: Path, documents: list[Document], tmp_path: Path) -> None:
     target = tmp_path / "certificates.jsonl"
     target.write_bytes(b"mine")
-    nowhere = tmp_path / "nowhere"
-    refused = {
-        target: f"{target} already exists. Choose another path, or replace it: overwrite=True.",
-        tmp_path: f"{tmp_path} is a folder. Choose a file for the output.",
-        nowhere / "out.jsonl": f"There is no folder {nowhere} to write to. Create it first.",
-    }
-    for place, reason in refused.items():
-        with pytest.raises(OutputError) as caught:
-            certify(folder, documents, place)
-        assert str(caught.value) == reason
+    with pytest.raises(OutputError, match="already exists"):
+        certify(folder, documents, target)
     assert target.read_bytes() == b"mine"
 
 
-def test_a_scorer_of_ones_own_is_given_again(
+def test_a_custom_scorer_is_passed_again(
     support: SupportModel, predictor: Predictor, documents: list[Document], tmp_path: Path
 ) -> None:
-    own = Rationalizer(SaliencyExtractor(LongWords(support), TopK(0.3), support), predictor)
+    own = Rationalizer(SaliencyExtractor(small.LongWords(support), TopK(0.3), support), predictor)
     own.save_pretrained(tmp_path / "own")
-    with certifying(tmp_path / "own", tmp_path / "out.jsonl", device="cpu", scorer=LongWords) as certifier:
+    with certifying(tmp_path / "own", tmp_path / "out.jsonl", device="cpu", scorer=small.LongWords) as certifier:
         explained = list(certifier.explain(documents))
     assert [item.mask for item in explained] == [item.mask for item in own.explain(documents)]
     assert verify(tmp_path / "out.jsonl", tmp_path / "own", device="cpu").n_exact == 3
 
 
-def test_only_a_whole_model_can_answer(folder: Path, documents: list[Document], tmp_path: Path) -> None:
+def test_a_predictor_alone_cannot_certify(folder: Path, documents: list[Document], tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="predictor"):
         certify(folder / "predictor", documents, tmp_path / "out.jsonl")
     assert list(tmp_path.iterdir()) == []

@@ -115,7 +115,7 @@ def test_people_are_excluded_and_readmitted(admin: Person, app: FastAPI, store: 
     admin.get("/admin/person/1/readmit").post("/admin/person", annotator=1, action="readmit")
     assert done(admin) == (
         "Annotator 1 takes part again, and their answers count. "
-        "Answers that do not count, since others were given the texts: 4."
+        "Answers that do not count, since others got the texts meanwhile: 4."
     )
 
 

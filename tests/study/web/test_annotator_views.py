@@ -327,7 +327,7 @@ def test_an_answer_that_comes_too_late_is_told(person: Person, store: Store) -> 
     answer = {"ticket": person.field("ticket"), "label": "pos", "confidence": 1, "readability": 1}
     status, [told], detail = refusals(person, "/answer", **answer)
     assert (status, told) == (409, detail)
-    assert told.startswith("This text was given to somebody else")  # without its number
+    assert told.startswith("This text was assigned to somebody else")  # without its number
 
 
 def test_an_expired_session_is_told_and_goes_on_after_signing_in(app: FastAPI, store: Store) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fresh.study.web.auth import HOUR, MAX_ADDRESSES, MAX_CHECKS, RateLimiter, Role, Session, Signer, _network_of
+from fresh.study.web.auth import HOUR, MAX_CHECKS, MAX_NETWORKS, RateLimiter, Role, Session, Signer, _network_of
 from fresh.web.errors import Problem
 from visitors import BROWSER, Person, go_by, site_of, visitor
 
@@ -191,7 +191,7 @@ def test_a_wrong_code_from_a_slowed_address_takes_a_second_and_a_right_one_does_
 def test_many_addresses_do_not_fill_the_memory() -> None:
     clock = [0.0]
     limiter = RateLimiter(2, 600, 0, lambda: clock[0])
-    for number in range(MAX_ADDRESSES):
+    for number in range(MAX_NETWORKS):
         limiter._record(f"name {number}", None)
     clock[0] = 601
     asyncio.run(limiter.check("one more", lambda: None))

@@ -55,7 +55,8 @@ class Certifier:
         first = self._n_groups
         explanations = self.model.explain_stream(iter(documents), BATCH_SIZE, ratio)
         for number, explanation in enumerate(explanations):
-            if self.count == 0:  # otherwise an interrupted run would leave the file of an earlier one
+            if self.count == 0:
+                # Otherwise, an interrupted run would leave the file of an earlier one, which looks like its own.
                 self._target.unlink(missing_ok=True)
             rationale, group = explanation.rationale, first + number // BATCH_SIZE
             [token_ids] = self.model.predictor.token_ids([rationale])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fresh._io import (
@@ -18,15 +18,13 @@ from fresh.errors import CertificateError
 from fresh.rationale import Prediction, Rationale
 
 FORMAT = 1
-MAX_FAULTS = 10
-"""Faults of a file that are kept; the others are counted."""
 COMMON = {"kind", "format", "library", "version", "predictor_sha256", PREVIOUS_DIGEST, DIGEST}
+# The fields of each kind of line.
 FIELDS = {
     "header": COMMON,
     "certificate": COMMON | {"id", "group", "input", "input_sha256", "label", "probabilities"},
     "closing": COMMON | {"count"},
 }
-"""The fields of each kind of line."""
 NOT_CONSECUTIVE = "it does not follow the line before it: lines are missing, doubled or moved."
 
 
@@ -71,6 +69,7 @@ class Certificate:
             "input": inputs,
             "input_sha256": canonical_sha256(inputs),
             "label": self.prediction.label,
+            # As text: `repr` writes the shortest decimal that is read back to the same bits, whatever reads the JSON.
             "probabilities": [[label, repr(value)] for label, value in probabilities.items()],
         }
 
@@ -138,27 +137,13 @@ class Fault(NamedTuple):
     reason: str
 
 
-@dataclass(slots=True)
-class Faults:
-    """The first faults of a file, and how many there are."""
-
-    first: list[Fault] = field(default_factory=list)
-    count: int = 0
-
-    def add(self, line: int, reason: str) -> None:
-        """Record a fault."""
-        self.count += 1
-        if len(self.first) < MAX_FAULTS:
-            self.first.append(Fault(line, reason))
-
-
 class Reader:
     """Reads the lines of a file of certificates, and records which are not as they were written."""
 
-    def __init__(self, lines: Iterable[bytes], faults: Faults) -> None:
-        self.faults = faults
+    def __init__(self, lines: Iterable[bytes], add_fault: Callable[[int, str], None]) -> None:
         self.digest: str | None = None
         """The digest of the closing line, which stands for the whole file."""
+        self._add_fault = add_fault
         self._lines = enumerate(lines, 1)
         self._maker = Maker("", "")
         self._line = 0
@@ -170,12 +155,12 @@ class Reader:
         """Read the first line; without a valid one, no other can be judged."""
         self._line, line = next(self._lines, (0, b""))
         if not line:
-            self.faults.add(1, "the file is empty.")
+            self._add_fault(1, "the file is empty.")
             return None
         try:
             self._maker = self._parse_header(parse_hashed_line(line))
         except RecordError as error:
-            self.faults.add(1, str(error))
+            self._add_fault(1, str(error))
             return None
         return self._maker
 
@@ -204,12 +189,12 @@ class Reader:
             try:
                 certificate = self._parse(line)
             except RecordError as error:
-                self.faults.add(number, str(error))
+                self._add_fault(number, str(error))
             else:
                 if certificate is not None:
                     yield number, certificate
         if self.digest is None:
-            self.faults.add(self._line, "the file ends here without a closing line: it was cut short.")
+            self._add_fault(self._line, "the file ends here without a closing line: it was cut short.")
 
     def _parse(self, line: bytes) -> Certificate | None:
         """Read a certificate or the closing line."""

@@ -3,14 +3,15 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fresh.metrics.bootstrap import Estimate, LengthScore
 from fresh.metrics.classification import Bin
 
 TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
 MAX_TICKS = 6
+# The edges of a chart, on a picture of 520 x 290.
 LEFT, RIGHT, TOP, BOTTOM = 56, 492, 12, 238
-"""The edges of a chart, on a picture of 520 x 290."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,7 @@ class Axis:
         return [round(n * step, 4) for n in range(first, last + 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(NamedTuple):
     """The two axes of a chart."""
 
     x: Axis

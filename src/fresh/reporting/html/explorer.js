@@ -26,15 +26,15 @@ function show(one) {
 
 function answer(one) {
   const label = (place) => element("bdi", "", LABELS[place]);
-  const parts = [element("span", "", "predicted ", element("b", "", label(one.label)))];
-  if (one.outcome) {
-    const sign = one.outcome === "right" ? "✓ right" : "✗ wrong";
-    parts.push(element("span", "", "gold ", element("b", "", label(one.gold))), element("span", one.outcome, sign));
-  }
+  const sign = one.outcome === "right" ? "✓ right" : "✗ wrong";
   const words = one.words === 1 ? "word" : "words";
   const share = one.words ? ` (${percent(one.read / one.words)})` : "";
-  parts.push(element("span", "muted", `${number(one.read)} of ${number(one.words)} ${words} read${share}`));
-  return parts;
+  return [
+    element("span", "", "predicted ", element("b", "", label(one.label))),
+    element("span", "", "gold ", element("b", "", label(one.gold))),
+    element("span", one.outcome, sign),
+    element("span", "muted", `${number(one.read)} of ${number(one.words)} ${words} read${share}`),
+  ];
 }
 
 function drawText() {
@@ -46,7 +46,7 @@ function drawText() {
   byId("human-legend").hidden = !current.human;
   text.replaceChildren(only ? onlyRead(current) : marked(current));
   if (only && !current.read) text.replaceChildren(element("i", "", "No word was read."));
-  colourFound(text, sought);
+  colorFound(text, sought);
 }
 
 function keepInSight(row) {

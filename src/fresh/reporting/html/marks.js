@@ -55,8 +55,8 @@ function bar(share) {
   return drawing;
 }
 
-// Words that were searched for, coloured where the browser can do so without touching the text.
-function colourFound(parent, sought) {
+// Words that were searched for, colored where the browser can do so without touching the text.
+function colorFound(parent, sought) {
   if (!("highlights" in CSS)) return;
   CSS.highlights.delete("found");
   if (!sought) return;

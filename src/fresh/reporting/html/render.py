@@ -11,10 +11,11 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from fresh.document import Example, Explanation
 from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.metrics.bootstrap import Estimate
 from fresh.reporting.html.charts import calibration_chart, length_chart, whisker_axis
-from fresh.reporting.html.view import AGREEMENT_COLUMNS, DocumentView, View
+from fresh.reporting.html.view import AGREEMENT_COLUMNS, ShownDocument, View
 from fresh.text import Spans, to_utf16
 
 STYLES = ("page.css", "explorer.css", "print.css")
@@ -49,6 +50,7 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        # Reversed text and control characters could make a text look like another one.
         finalize=lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value,
     )
     templates.filters["number"] = format
@@ -84,38 +86,40 @@ def _read(name: str) -> str:
     return resources.files("fresh.reporting.html").joinpath(name).read_text(encoding="utf-8")
 
 
-def pack(documents: Sequence[DocumentView]) -> str:
+def pack(documents: Sequence[ShownDocument]) -> str:
     """Return documents as compact JSON that is safe between script tags, whatever is in their texts."""
-    labels = dict.fromkeys(label for one in documents for label in (*one.probabilities, one.gold) if label is not None)
+    labels = dict.fromkeys(
+        label for example, item in documents for label in (*item.prediction.probabilities, example.label)
+    )
     numbers = {label: number for number, label in enumerate(labels)}
     record = {
         "labels": [label.translate(HTML_CONTROL_PICTURES) for label in labels],
-        "documents": [_pack_document(document, numbers) for document in documents],
+        "documents": [_pack_document(example, item, numbers) for example, item in documents],
     }
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return UNSAFE_IN_SCRIPT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _pack_document(document: DocumentView, labels: dict[str, int]) -> dict[str, Any]:
-    """Return a document as plain values, with numbers in place of labels and UTF-16 units in place of characters."""
+def _pack_document(example: Example, explanation: Explanation, labels: dict[str, int]) -> dict[str, Any]:
+    """Return a document as plain values, with numbers in place of labels."""
+    document, prediction = explanation.document, explanation.prediction
     text = document.text.translate(HTML_CONTROL_PICTURES)
-    spans = to_utf16(text, document.spans)
+    spans = to_utf16(text, document.spans)  # JavaScript counts in UTF-16 units
     record: dict[str, Any] = {
         "id": document.id.translate(HTML_CONTROL_PICTURES),
         "text": text,
         "words": len(spans),
-        "kept": _pack_words(spans, document.kept),
-        "label": labels[document.label],
+        "kept": _pack_words(spans, explanation.mask.spans),
+        "label": labels[prediction.label],
         # Four places are more than the page shows, and keep it small.
-        "probabilities": [[labels[label], round(share, 4)] for label, share in document.probabilities.items()],
+        "probabilities": [[labels[label], round(share, 4)] for label, share in prediction.probabilities.items()],
+        "gold": labels[example.label],
     }
-    if document.gold is not None:
-        record["gold"] = labels[document.gold]
-    if document.human is not None:
-        runs = [(spans[first][0], spans[end - 1][1]) for first, end in document.human]
+    if example.human is not None:
+        runs = [(spans[first][0], spans[end - 1][1]) for first, end in example.human.spans]
         record["human"] = [number for run in _pack_words(runs, [(0, len(runs))]) for number in run]
     if document.query:
-        record["query"] = document.query.translate(HTML_CONTROL_PICTURES)
+        record["query"] = " ".join(document.query).translate(HTML_CONTROL_PICTURES)
     return record
 
 

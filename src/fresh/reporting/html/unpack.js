@@ -9,7 +9,7 @@ function byId(id) {
 function unpack(packed, place) {
   const sure = packed.probabilities.find(([label]) => label === packed.label)[1];
   const read = packed.kept.reduce((count, run) => count + run.length / 2, 0);
-  const outcome = packed.gold === undefined ? "" : packed.gold === packed.label ? "right" : "wrong";
+  const outcome = packed.gold === packed.label ? "right" : "wrong";
   return { ...packed, place, sure, read, outcome, name: packed.id || `document ${place + 1}` };
 }
 

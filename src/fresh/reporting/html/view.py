@@ -1,18 +1,17 @@
 """Everything that the page shows, as plain values."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from fresh.document import Example, Explanation
 from fresh.metrics.bootstrap import Estimate
 from fresh.metrics.classification import ClassScore
 from fresh.reporting.report import Figures, Verdict
-from fresh.text import Spans
 
+# Names and values, in the order in which they are shown.
 Facts = tuple[tuple[str, str], ...]
-"""Names and values, in the order in which they are shown."""
+# A document with its gold label, the words that were read and, perhaps, those that people marked.
+ShownDocument = tuple[Example, Explanation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,65 +62,12 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentView:
-    """A document with the words that were read, the prediction, and what people say."""
-
-    id: str
-    text: str
-    spans: Spans
-    """The characters of each word."""
-    kept: Spans
-    """Runs of words that were read, as in `Mask.spans`."""
-    label: str
-    """The prediction."""
-    probabilities: Mapping[str, float]
-    gold: str | None = None
-    human: Spans | None = None
-    """Runs of words that people marked, where they were asked."""
-    query: str = ""
-
-    @classmethod
-    def of(cls, example: Example, explanation: Explanation) -> Self:
-        """Combine an example with its explanation."""
-        document = example.document
-        return cls(
-            id=document.id,
-            text=document.text,
-            spans=document.spans,
-            kept=explanation.mask.spans,
-            label=explanation.prediction.label,
-            probabilities=explanation.prediction.probabilities,
-            gold=example.label,
-            human=None if example.human is None else example.human.spans,
-            query=" ".join(document.query),
-        )
-
-    def __post_init__(self) -> None:
-        self._check_runs("kept", self.kept)
-        self._check_runs("human", self.human or ())
-        if self.label not in self.probabilities:
-            raise ValueError(f"Document {self.id!r}: the predicted label {self.label!r} has no probability.")
-        if not all(map(math.isfinite, self.probabilities.values())):
-            raise ValueError(f"Document {self.id!r}: probabilities must be finite, got {dict(self.probabilities)}.")
-
-    def _check_runs(self, name: str, runs: Spans) -> None:
-        last = -1
-        for start, end in runs:
-            if not last < start < end <= len(self.spans):
-                raise ValueError(
-                    f"Document {self.id!r}: the runs of {name} must be ordered, apart and within {len(self.spans)} "
-                    f"words, as in Mask.spans, got ({start}, {end})."
-                )
-            last = end
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """A page: scores and documents, and everything else that is known."""
 
     title: str
     headline: tuple[ScoreRow, ...]
-    documents: tuple[DocumentView, ...]
+    documents: tuple[ShownDocument, ...]
     data: str = ""
     """The source of the documents."""
     n_documents: int | None = None
@@ -141,14 +87,3 @@ class View:
     notes: tuple[str, ...] = ()
     whiskers: str = "Whiskers are 95 % intervals."
     tests: str = "Paired tests on the same documents"
-
-    def __post_init__(self) -> None:
-        if not self.headline:
-            raise ValueError("headline must have at least one row: that of the model.")
-        if not self.documents:
-            raise ValueError("documents must not be empty: a page shows at least one.")
-        if self.n_documents is not None and self.n_documents < len(self.documents):
-            raise ValueError(
-                f"n_documents must be at least the number of documents shown, {len(self.documents)}, "
-                f"got {self.n_documents}. Leave it out where all are shown."
-            )

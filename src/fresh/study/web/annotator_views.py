@@ -46,15 +46,14 @@ class AnnotatorViews:
         if not person.consented:
             return self._page(request, session, "consent.html")
         progress = service.get_progress(self.site.store, session.who)
-        if progress.n_practised or progress.n_answered:
+        if progress.n_practiced or progress.n_answered:
             return redirect("/item")
         examples = service.list_examples(self.site.store)
         return self._page(request, session, "instructions.html", examples=examples, progress=progress)
 
     def _page(self, request: Request, session: Session, name: str, status: int = 200, **values: Any) -> Response:
-        response = self.site.page(name, session, status, labels=self.site.store.labels, scales=SCALES, **values)
-        self.site.sessions.renew(request, response, session)
-        return response
+        values |= {"labels": self.site.store.labels, "scales": SCALES}
+        return self.site.session_page(request, session, name, status, **values)
 
     def consent(self, request: Request, form: Field = "") -> Response:
         """Record consent."""
@@ -63,7 +62,7 @@ class AnnotatorViews:
         return redirect("/")
 
     def item(self, request: Request, again: str = "") -> Response:
-        """Show the text to answer, or say that there is none."""
+        """Show the next text, or say that there is none."""
         session = self.site.sessions.require(request, ROLE)
         person = get_annotator(self.site.store, session.who)
         if person is None or not person.consented:
@@ -84,7 +83,7 @@ class AnnotatorViews:
         messages: tuple[str, ...] = (),
         chosen: dict[str, str] | None = None,
     ) -> Response:
-        # Nothing on the page may reveal the kind of the item, except that it is for practice.
+        # Nothing on the page may reveal the kind of the item, other than practice.
         return self._page(
             request,
             session,
@@ -139,21 +138,21 @@ class AnnotatorViews:
             raise NotAssignedError(str(error).replace(f"Item {item}", "This text")) from error
 
     def practice(self, request: Request, ticket: str) -> Response:
-        """Show the right label of a practice text."""
+        """Show the label of a practice text."""
         session = self.site.sessions.require(request, ROLE)
         solved = service.get_feedback(self.site.store, session.who, self._find_item(session.who, ticket))
         progress = service.get_progress(self.site.store, session.who)
         return self._page(request, session, "feedback.html", solved=solved, progress=progress)
 
     def confirm_leave(self, request: Request) -> Response:
-        """Ask whether somebody wants to leave, or say that they do not take part."""
+        """Ask to confirm leaving, or confirm that somebody who did not agree does not take part."""
         session = self.site.sessions.require(request, ROLE)
         person = get_annotator(self.site.store, session.who)
         consented = person is None or person.consented
         return self._page(request, session, "leave.html" if consented else "declined.html")
 
     def leave(self, request: Request, form: Field = "") -> Response:
-        """Let somebody leave the study permanently."""
+        """Remove an annotator from the study permanently."""
         session = self.site.sessions.require_form(request, ROLE, form)
         leave(self.site.store, session.who)
         response = redirect("/left")
@@ -161,7 +160,7 @@ class AnnotatorViews:
         return response
 
     def left(self, request: Request) -> Response:
-        """Thank somebody who has left."""
+        """Thank an annotator who has left."""
         if self.site.sessions.find(request, ROLE) is not None:
             return redirect("/")
         return self.site.page("left.html", self.site.sessions.visitor(request))

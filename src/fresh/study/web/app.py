@@ -22,7 +22,8 @@ from fresh.study.store import Store
 from fresh.study.web.admin_views import AdminViews
 from fresh.study.web.annotator_views import AnnotatorViews
 from fresh.study.web.auth import Sessions, Signer
-from fresh.study.web.site import Site, make_assets, make_templates
+from fresh.study.web.site import NO_PAGE, Site, make_assets, make_templates
+from fresh.web.errors import ErrorRenderer
 from fresh.web.metrics import ServerMetrics
 from fresh.web.security import SecurityConfig, allowed_hosts, check_host, check_proxy
 from fresh.web.server import make_app
@@ -72,16 +73,15 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
         store.close()
 
     def internal_error(request: Request, error: Exception) -> Response:
-        # By name, since psycopg may not be installed; any other internal error is a bug, not a read-only database.
+        # By name, since psycopg is optional; any other internal error is a bug, not a read-only database.
         if isinstance(error, InternalError) and type(error.orig).__name__ == "ReadOnlySqlTransaction":
             return site.database_error(request, error)
         raise error
 
     security = SecurityConfig(allowed_hosts(config.host, config.allow_hosts), max_body_bytes=MAX_BYTES)
     options = {"lifespan": lifespan, "openapi_url": None}
-    app = make_app(
-        "fresh study", fresh.__version__, security, assets, ServerMetrics(), site.error_reporter(), **options
-    )
+    renderer = ErrorRenderer(site.error_page, NO_PAGE)
+    app = make_app("fresh study", fresh.__version__, security, assets, ServerMetrics(), renderer, **options)
     app.add_exception_handler(StudyError, site.study_error)
     app.add_exception_handler(OperationalError, site.database_error)
     app.add_exception_handler(InternalError, internal_error)

@@ -6,9 +6,8 @@ import hmac
 import ipaddress
 import re
 import secrets
-import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,14 +17,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fresh.study.annotators import admin_session_version, end_admin_sessions, end_sessions, session_version
+from fresh.study.annotators import end_sessions, session_version
 from fresh.study.store import Store, now_ms
 from fresh.web.errors import Problem
 
 Role = Literal["visitor", "annotator", "admin"]
 HOUR = 3_600_000
-RENEW_AFTER = HOUR // 12  # not at every request, which would set a cookie each time
-LINGER = 30 * 24 * HOUR  # browsers keep a session this much longer, so that a page can say that it has ended
+RENEW_AFTER = HOUR // 12  # so that not every request sets a cookie
+LINGER = 30 * 24 * HOUR  # browsers keep cookies this much longer, so that a page can say that the session has ended
 TOKEN = re.compile(
     r"(?P<payload>(?P<role>[a-z]+)\.(?P<who>[0-9]{1,9})\.(?P<at>[0-9]{1,15})\.(?P<nonce>[0-9a-f]+))\.(?P<signature>[0-9a-f]{64})"
 )
@@ -37,8 +36,8 @@ NOT_SAVED = " What you just sent was not saved."
 FOREIGN_FORM = (
     "This form belongs to another visit, or your browser does not keep cookies. Reload the page and try again."
 )
-MAX_ADDRESSES = 10_000
-MAX_CHECKS = 4  # codes from one slowed address that are checked, or wait after a wrong code, at the same time
+MAX_NETWORKS = 10_000  # from this many on, those without a recent wrong code are forgotten
+MAX_CHECKS = 4  # codes from one slowed network that are checked, or pause after a wrong code, at the same time
 TOO_MANY = (
     f"Many wrong codes came from your network, so only {MAX_CHECKS} are checked at a time. Try again in a few seconds."
 )
@@ -46,13 +45,13 @@ TOO_MANY = (
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who has signed in, or may."""
+    """The session of a visitor, an annotator or the admin."""
 
     role: Role
     who: int  # number of an annotator; 0 for others
     at: int  # time of their last request, in milliseconds since 1970
-    nonce: str  # drawn when the session began
-    # The version of the code when it was read: a session that ends meanwhile must not be renewed with a newer one.
+    nonce: str  # random
+    # The version when the token was read: a session that ends meanwhile must not be renewed with a newer version.
     version: str = field(default="", compare=False)
 
 
@@ -70,7 +69,7 @@ class Signer:
         return Session(role, who, at, secrets.token_hex(16))
 
     def write(self, session: Session, version: str = "") -> str:
-        """Write a session as a token that is valid for one version of the code."""
+        """Write a session as a token that is valid for one `session_version`."""
         payload = f"{session.role}.{session.who}.{session.at}.{session.nonce}"
         return f"{payload}.{self.sign('session', payload, version)}"
 
@@ -89,7 +88,7 @@ class Signer:
         return at - session.at > self.hours * HOUR
 
     def form_token(self, session: Session) -> str:
-        """Make the token that a form must contain to belong to this session."""
+        """Return the token that forms of this session contain."""
         return self.sign("form", session.role, session.nonce)
 
     def ticket(self, annotator: int, item: int) -> str:
@@ -122,10 +121,8 @@ class Sessions:
         return f"study_{self.signer.sign('name')[:8]}_{role}"
 
     def version(self, role: Role, who: int) -> str:
-        """Return what changes when the sessions of somebody end: by a new code or secret, or by signing out."""
-        if role == "visitor":
-            return ""
-        return admin_session_version(self.store) if role == "admin" else session_version(self.store, who)
+        """Return a string that changes when the sessions of an annotator or the admin end."""
+        return "" if role == "visitor" else session_version(self.store, None if role == "admin" else who)
 
     def _read(self, request: Request, role: Role) -> Session | None:
         token = request.cookies.get(self.cookie_name(role))
@@ -151,11 +148,11 @@ class Sessions:
         return session
 
     def visitor(self, request: Request) -> Session:
-        """Find or start the session of somebody who has not signed in."""
+        """Find or start a session before sign-in."""
         return self.find(request, "visitor") or self.signer.start("visitor", self.clock())
 
     def check_form(self, session: Session | None, token: str) -> None:
-        """Refuse a form that was not shown in this session."""
+        """Refuse a form that is not from this session."""
         if session is None or not is_equal(token, self.signer.form_token(session)):
             raise Problem(403, FOREIGN_FORM)
 
@@ -184,10 +181,7 @@ class Sessions:
 
     def end(self, response: Response, session: Session) -> None:
         """End a session and all others of the same code or secret: a copied cookie is useless afterwards."""
-        if session.role == "admin":
-            end_admin_sessions(self.store)
-        else:
-            end_sessions(self.store, session.who)
+        end_sessions(self.store, None if session.role == "admin" else session.who)
         self.delete_cookie(response, session.role)
 
     def delete_cookie(self, response: Response, role: Role) -> None:
@@ -196,12 +190,12 @@ class Sessions:
 
 
 class RateLimiter:
-    """Checks codes; after many wrong ones from an address, limits how fast codes from there are checked."""
+    """Checks codes; after many wrong codes from a network, limits how fast codes from there are checked."""
 
-    # A slowed address gets 4 guesses a second: MAX_CHECKS at a time, each with a pause of a second. The limit is per
-    # address, so that no address can block another; right codes stay valid, since a school or a proxy is one address.
-    # Not slowapi or limits: they would refuse right codes too. The length of codes (31^12, 8e17 secrets) makes guessing
-    # infeasible; the pause is for admin secrets that somebody made up.
+    # A slowed network gets 4 guesses a second: MAX_CHECKS at a time, each with a pause of a second. The limit is per
+    # network, so that none can block another; right codes stay valid, since a school or a proxy is one network. Not
+    # slowapi or limits: they would refuse right codes too. The length of codes (31^12, 8e17 secrets) makes guessing
+    # infeasible; the pause is for admin secrets that people choose themselves.
 
     def __init__(
         self, most: int = 20, seconds: float = 600, pause: float = 1, clock: Callable[[], float] = time.monotonic
@@ -210,46 +204,39 @@ class RateLimiter:
         self.seconds = seconds
         self.pause = pause
         self.clock = clock
+        # Only the event loop changes these, so that no lock is needed.
         self.failures: dict[str, deque[float]] = {}
-        self.n_checks: dict[str, int] = {}
-        """Checks that are under way, by slowed address."""
-        self._lock = threading.Lock()
+        self.n_checks: Counter[str] = Counter()
+        """Number of checks in progress, by slowed network."""
 
     async def check(self, address: str, find: Callable[[], int | None]) -> int | None:
         """Find whose code it is, in a thread; `find` returns None for a wrong code."""
         network = _network_of(address)
         if not self.is_slowed(network):
             return self._record(network, await run_in_threadpool(find))
-        with self._lock:
-            n_checks = self.n_checks.get(network, 0)
-            if n_checks >= MAX_CHECKS:
-                raise Problem(429, TOO_MANY, {"Retry-After": "5"})
-            self.n_checks[network] = n_checks + 1
+        if self.n_checks[network] >= MAX_CHECKS:
+            raise Problem(429, TOO_MANY, {"Retry-After": "5"})
+        self.n_checks[network] += 1
         try:
             who = self._record(network, await run_in_threadpool(find))
             if who is None:
                 await asyncio.sleep(self.pause)
             return who
         finally:
-            with self._lock:
-                self.n_checks[network] -= 1
-                if not self.n_checks[network]:
-                    del self.n_checks[network]
+            self.n_checks -= Counter([network])  # which drops the networks that are down to 0
 
     def is_slowed(self, network: str) -> bool:
-        """Check whether many wrong codes came from an address recently."""
-        with self._lock:
-            times = self.failures.get(network)
-            return times is not None and len(times) >= self.most and times[0] > self.clock() - self.seconds
+        """Check whether many wrong codes came from a network recently."""
+        times = self.failures.get(network, deque())
+        return len(times) >= self.most and times[0] > self.clock() - self.seconds
 
     def _record(self, network: str, who: int | None) -> int | None:
         if who is None:
             at = self.clock()
-            with self._lock:
-                if len(self.failures) >= MAX_ADDRESSES:
-                    recent = at - self.seconds
-                    self.failures = {name: times for name, times in self.failures.items() if times[-1] > recent}
-                self.failures.setdefault(network, deque(maxlen=self.most)).append(at)
+            if len(self.failures) >= MAX_NETWORKS:
+                recent = at - self.seconds
+                self.failures = {name: times for name, times in self.failures.items() if times[-1] > recent}
+            self.failures.setdefault(network, deque(maxlen=self.most)).append(at)
         return who
 
 

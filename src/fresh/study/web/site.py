@@ -1,4 +1,4 @@
-"""What the pages of a study share: templates, sign-in, and how they report errors."""
+"""What the pages of a study share: templates, sign-in and error pages."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ from fresh.study.display import cannot_complete, plural, split_query
 from fresh.study.service import INACTIVE, PAUSED
 from fresh.study.store import Store
 from fresh.study.web.auth import RateLimiter, Session, Sessions
-from fresh.web.errors import ErrorRenderer, Problem, problem_response
+from fresh.web.errors import Problem, problem_response
 from fresh.web.server import Assets, read_assets, template_environment
 
 LOG = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def make_assets() -> Assets:
 
 
 def make_templates(assets: Assets) -> Environment:
-    """Load the templates; text in them cannot change the reading direction of the page."""
+    """Load the templates; text in them cannot change the text direction of the page."""
     templates = template_environment(PACKAGE, "pages", assets)
     # Applies to every value in every template, so that no page can forget it.
     templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
@@ -108,12 +108,16 @@ class Site:
         html = self.templates.get_template(name).render(title=about["title"], token=token, about=about, **values)
         return HTMLResponse(html, status)
 
-    def error_reporter(self) -> ErrorRenderer:
-        """Return what reports errors: to browsers as pages, to programs as problem details."""
-        return ErrorRenderer(self.error_page, NO_PAGE)
+    def session_page(
+        self, request: Request, session: Session, name: str, status: int = 200, **values: Any
+    ) -> HTMLResponse:
+        """Render a page for somebody who has signed in, and extend the session."""
+        response = self.page(name, session, status, **values)
+        self.sessions.renew(request, response, session)
+        return response
 
     def error_page(self, scope: Scope, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-        """Report an error."""
+        """Report an error: to browsers as a page, to programs as problem details."""
         request = Request(scope)
         if not wants_page(request):
             return problem_response(status, message, headers)
@@ -135,7 +139,7 @@ class Site:
         return response
 
     def study_error(self, request: Request, error: Exception) -> Response:
-        """Report what the study refused."""
+        """Report a request that the study refused."""
         status = next((status for kind, status in STATUS_CODES if isinstance(error, kind)), 422)
         return self.error_page(request.scope, status, str(error), {"Retry-After": "600"} if status == 503 else None)
 
@@ -155,7 +159,7 @@ def _heading_of(status: int, message: str, admin: bool) -> str:
 
 
 def wants_page(request: Request) -> bool:
-    """Tell a browser from a program."""
+    """Check whether a request comes from a browser, not from a program."""
     return "text/html" in request.headers.get("accept", "")
 
 
@@ -182,7 +186,7 @@ class Login:
 
     async def sign_in(self, request: Request, form: Field = "", code: Field = "") -> Response:
         """Check a code, and start a session."""
-        # In threads: hashing takes long by design, and would hold up all other requests.
+        # In threads: hashing is slow by design, and would hold up all other requests.
         await run_in_threadpool(self._check_form, request, form)
         address = "" if request.client is None else request.client.host
         who = await self.site.limiters[self.role].check(address, lambda: self._find(code))
