@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 
 from fresh.errors import EncoderError
 from fresh.nn.device import is_out_of_memory, without_cudnn_attention
@@ -31,6 +32,35 @@ def make_recordable(model: PreTrainedModel) -> None:
     """Let an encoder attend with a function that can record its weights; one that attends eagerly stays as it is."""
     if model.config._attn_implementation == "sdpa":
         model.set_attn_implementation(RECORDABLE)
+    for module in model.modules():
+        if type(module) is MPNetSelfAttention:
+            module.__class__ = _FusedMPNetAttention  # its weights stay, and so does what copies and pickles
+
+
+class _FusedMPNetAttention(MPNetSelfAttention):  # type: ignore[misc]
+    """MPNet's attention in one kernel, except where its weights are recorded."""
+
+    # transformers 5.0 to 5.22 has only the eager form for MPNet, which writes each weight several times.
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        position_bias: Tensor | None = None,
+        output_attentions: bool = False,
+        **settings: Any,
+    ) -> tuple[Tensor, ...]:
+        if output_attentions or position_bias is None or self.dropout in _recorders.get({}):
+            eager = super().forward(hidden_states, attention_mask, position_bias, output_attentions, **settings)
+            return eager  # type: ignore[no-any-return]
+        shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
+        query, key, value = (part(hidden_states).view(shape).transpose(1, 2) for part in (self.q, self.k, self.v))
+        bias = position_bias.to(query.dtype)
+        if attention_mask is not None:
+            # The lowest number of float32 would overflow to minus infinity in 16 bits.
+            bias = bias + attention_mask.clamp(min=torch.finfo(query.dtype).min).to(query.dtype)
+        dropout = self.dropout.p if self.training else 0.0
+        context = functional.scaled_dot_product_attention(query, key, value, bias, dropout)
+        return (self.o(context.transpose(1, 2).flatten(2)),)
 
 
 def call_recording(function: Callable[[], Result], layers: Sequence[nn.Module]) -> tuple[Result, list[Tensor]]:
