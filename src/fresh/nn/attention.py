@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
-from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
+from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAttention
 
 from fresh.errors import EncoderError
 from fresh.nn.device import is_out_of_memory, without_cudnn_attention
@@ -33,8 +33,22 @@ def make_recordable(model: PreTrainedModel) -> None:
     if model.config._attn_implementation == "sdpa":
         model.set_attn_implementation(RECORDABLE)
     for module in model.modules():
+        # The class of the module is changed, not its `forward`, so that copies and pickles work.
+        if type(module) is MPNetEncoder:
+            module.__class__ = _MPNetEncoder
         if type(module) is MPNetSelfAttention:
-            module.__class__ = _FusedMPNetAttention  # its weights stay, and so does what copies and pickles
+            module.__class__ = _FusedMPNetAttention
+
+
+class _MPNetEncoder(MPNetEncoder):  # type: ignore[misc]
+    """MPNet's layers, with the bias of distances computed on the device of the text."""
+
+    # transformers 5.0 to 5.17 computes distances on the CPU, so no step could be captured as a CUDA graph.
+    def compute_position_bias(self, hidden: Tensor, *_arguments: Any, **_settings: Any) -> Tensor:
+        positions = torch.arange(hidden.shape[1], device=hidden.device)
+        buckets = self.relative_position_bucket(positions - positions.unsqueeze(1))
+        bias: Tensor = self.relative_attention_bias(buckets).permute(2, 0, 1)
+        return bias.unsqueeze(0)  # (1, heads, tokens, tokens)
 
 
 class _FusedMPNetAttention(MPNetSelfAttention):  # type: ignore[misc]
