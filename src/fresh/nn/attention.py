@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AttentionInterface, PreTrainedModel
+from transformers import AttentionInterface, MPNetModel, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAttention
 
@@ -22,6 +22,7 @@ Result = TypeVar("Result")
 # Names under which transformers knows attention whose weights can be recorded, and attention without padding.
 RECORDABLE = "fresh_recordable"
 UNPADDED = "fresh_unpadded"
+FUSED_MPNET = "fresh_mpnet"
 # Encoders that leave attention to a function and attend to the whole text in every layer.
 UNPADDED_MODELS = ("bert", "distilbert", "electra", "roberta")
 
@@ -32,18 +33,21 @@ def make_recordable(model: PreTrainedModel) -> None:
     """Let an encoder attend with a function that can record its weights; one that attends eagerly stays as it is."""
     if model.config._attn_implementation == "sdpa":
         model.set_attn_implementation(RECORDABLE)
-    for module in model.modules():
-        # The class of the module is changed, not its `forward`, so that copies and pickles work.
-        if type(module) is MPNetEncoder:
-            module.__class__ = _MPNetEncoder
-        if type(module) is MPNetSelfAttention:
-            module.__class__ = _FusedMPNetAttention
+    if isinstance(model, MPNetModel):
+        # transformers 5.0 to 5.22 makes the masks of eager attention with a copy from the CPU, and its 5.17 distances
+        # too: a CUDA graph cannot capture either.
+        model.config._attn_implementation = FUSED_MPNET
+        for module in model.modules():
+            # Classes are changed, not `forward` methods, so that copies and pickles work.
+            if type(module) is MPNetEncoder:
+                module.__class__ = _MPNetEncoder
+            elif type(module) is MPNetSelfAttention:
+                module.__class__ = _FusedMPNetAttention
 
 
 class _MPNetEncoder(MPNetEncoder):  # type: ignore[misc]
     """MPNet's layers, with the bias of distances computed on the device of the text."""
 
-    # transformers 5.0 to 5.17 computes distances on the CPU, so no step could be captured as a CUDA graph.
     def compute_position_bias(self, hidden: Tensor, *_arguments: Any, **_settings: Any) -> Tensor:
         positions = torch.arange(hidden.shape[1], device=hidden.device)
         buckets = self.relative_position_bucket(positions - positions.unsqueeze(1))
@@ -54,7 +58,7 @@ class _MPNetEncoder(MPNetEncoder):  # type: ignore[misc]
 class _FusedMPNetAttention(MPNetSelfAttention):  # type: ignore[misc]
     """MPNet's attention in one kernel, except where its weights are recorded."""
 
-    # transformers 5.0 to 5.22 has only the eager form for MPNet, which writes each weight several times.
+    # Integrated gradients of MultiRC on an H200: 112 texts a second with it, 81 with eager attention.
     def forward(
         self,
         hidden_states: Tensor,
@@ -63,18 +67,27 @@ class _FusedMPNetAttention(MPNetSelfAttention):  # type: ignore[misc]
         output_attentions: bool = False,
         **settings: Any,
     ) -> tuple[Tensor, ...]:
-        if output_attentions or position_bias is None or self.dropout in _recorders.get({}):
-            eager = super().forward(hidden_states, attention_mask, position_bias, output_attentions, **settings)
-            return eager  # type: ignore[no-any-return]
-        shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
-        query, key, value = (part(hidden_states).view(shape).transpose(1, 2) for part in (self.q, self.k, self.v))
+        """Attend.
+
+        :param attention_mask: False for padding. Shape: (batch, 1, 1, tokens).
+        """
+        assert position_bias is not None
+        query = self.q(hidden_states)
         bias = position_bias.to(query.dtype)
         if attention_mask is not None:
-            # The lowest number of float32 would overflow to minus infinity in 16 bits.
-            bias = bias + attention_mask.clamp(min=torch.finfo(query.dtype).min).to(query.dtype)
+            # The lowest number, not minus infinity: a row that may attend to nothing must not become NaN.
+            bias = bias.masked_fill(~attention_mask, torch.finfo(bias.dtype).min)
+        if output_attentions or self.dropout in _recorders.get({}):
+            return super().forward(hidden_states, None, bias, output_attentions, **settings)  # type: ignore[no-any-return]
+        shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
+        states = (part.view(shape).transpose(1, 2) for part in (query, self.k(hidden_states), self.v(hidden_states)))
         dropout = self.dropout.p if self.training else 0.0
-        context = functional.scaled_dot_product_attention(query, key, value, bias, dropout)
+        context = functional.scaled_dot_product_attention(*states, bias, dropout)
         return (self.o(context.transpose(1, 2).flatten(2)),)
+
+
+def _make_padding_mask(*_arguments: Any, attention_mask: Tensor | None = None, **_settings: Any) -> Tensor | None:
+    return None if attention_mask is None else attention_mask[:, None, None].bool()
 
 
 def call_recording(function: Callable[[], Result], layers: Sequence[nn.Module]) -> tuple[Result, list[Tensor]]:
@@ -238,5 +251,6 @@ def _mask_of(ends: Tensor, width: int) -> Tensor:
 
 AttentionInterface.register(RECORDABLE, _attend)
 AttentionMaskInterface.register(RECORDABLE, sdpa_mask)
+AttentionMaskInterface.register(FUSED_MPNET, _make_padding_mask)
 AttentionInterface.register(UNPADDED, _attend_unpadded)
 AttentionMaskInterface.register(UNPADDED, _make_unpadded_mask)
