@@ -142,7 +142,7 @@ def test_a_run_done_again_is_the_same_but_for_its_times(results: ModuleType, pai
 def test_saved_reports_of_version_1_have_their_times_apart(pair: tuple[RunStore, RunStore]) -> None:
     old, _ = pair
     reports = [old.read_report(key) or {} for key in contents(old)]
-    assert len(reports) == 1088
+    assert len(reports) == 1175
     for report in reports:
         assert report["times"].keys() - {"explain seconds"} == {"seconds", "shared seconds", "finished"}
         assert not report["times"].keys() & (report.keys() | report["figures"].keys())
