@@ -1,5 +1,6 @@
-import os
+import re
 import time
+from collections.abc import Callable
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -8,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.audit.duplicates import MAX_PAIRS, DuplicatePair, Overlap, find_duplicates, similar_texts
+from fresh.audit.duplicates import MAX_PAIRS, DuplicatePair, Overlap, check_splits, find_duplicates, similar_texts
 from fresh.data.corpora import CORPORA
-from fresh.data.splits import Splits
+from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Document, Example
 
-DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 FILL = ("nothing at all like the others here", "neg"), ("some other text of no concern to anyone", "pos")
 
 
@@ -130,6 +130,42 @@ def test_a_threshold_that_is_none_is_refused(threshold: float) -> None:
         find_duplicates(splits(), threshold=threshold)
 
 
+# Verdicts
+
+
+def example(text: str, label: str = "pos", id: str = "") -> Example:
+    return Example(Document.from_words(text.split(), id=id), label)
+
+
+def test_duplicates_in_other_splits_are_named() -> None:
+    test = [example("a good film of old", id="t0"), example("something else altogether", id="t1")]
+    found = check_splits(test, {"train": [example("A good film of old", "neg", "r0")]})
+    assert (found.name, found.found) == ("split hygiene", "look here")
+    assert found.says == "1 pair of documents in different splits: the same, or nearly."
+    assert found.evidence[0].startswith("Of 2 examples of test, 1 have a duplicate in train and 0 a near-duplicate")
+    assert found.evidence[1] == "test 't0' and train 'r0': the same, other labels"
+
+
+def test_splits_without_duplicates_are_clean() -> None:
+    others = {"train": [example("e f g h")], "more": [example("i j k l")], "none": []}
+    found = check_splits([example("a b c d")], others)
+    assert found.found == "holds"
+    assert found.evidence == tuple(
+        f"No example of {later} has a duplicate or near-duplicate in {earlier}."
+        for earlier, later in (("train", "more"), ("train", "test"), ("more", "test"))
+    )
+    assert check_splits([example("a b c")], {"train": []}).found == "not run"
+
+
+def test_documents_that_training_did_not_leave_out_are_flagged(toy: Splits) -> None:
+    others, digest = {"train": toy.train, "dev": toy.dev}, dataset_digest(toy.test)
+    assert check_splits(toy.test, others, digest) == check_splits(toy.test, others)
+    found = check_splits(toy.test[:-1], others, digest)
+    assert found.found == "look here"
+    assert re.search(r"not the documents that training left out.*whole=True", found.says)
+    assert check_splits(toy.test[:-1], {}, digest).found == "not run"
+
+
 # Similar texts
 
 
@@ -163,7 +199,6 @@ def test_no_texts_are_not_similar() -> None:
 
 # Real corpora
 
-
 # Examples with a duplicate and with a near-duplicate: of dev in train, of test in train, of test in dev.
 DUPLICATES = {
     "sst": [(1, 0), (2, 0), (0, 0)],
@@ -172,19 +207,16 @@ DUPLICATES = {
     "movies": [(0, 0), (0, 1), (0, 0)],
     "multirc": [(0, 0), (0, 0), (0, 0)],
 }
-
-
 LARGE = ("agnews", "multirc")
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LARGE else []) for name in CORPORA]
 )
-def test_the_duplicates_of_the_corpora(name: str) -> None:
-    if not DATA.is_dir():
-        message = f"The corpora are not at {DATA}. Name their folder in FRESH_DATA."
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
-    found = find_duplicates(CORPORA[name].read(DATA))
+def test_the_duplicates_of_the_corpora(
+    name: str, corpora_dir: Path, read_corpus: Callable[[str, Path], Splits]
+) -> None:
+    found = find_duplicates(read_corpus(name, corpora_dir))
     assert [(overlap.n_exact, overlap.n_near) for overlap in found.overlaps] == DUPLICATES[name]
     assert [overlap.n_repeated for overlap in found.overlaps] == [0, 0, 0]
 

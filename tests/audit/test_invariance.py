@@ -14,13 +14,13 @@ from fresh.audit.invariance import (
     Change,
     WordSampler,
     _batches,
-    _Counterexample,
+    _show,
     change_document,
     check_invariance,
     possible_changes,
 )
 from fresh.data.splits import Splits
-from fresh.document import Document, Explanation, Mask
+from fresh.document import Document, Mask
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
@@ -111,19 +111,17 @@ def texts(toy: Splits) -> list[Document]:
 
 
 def test_nothing_breaks_an_honest_model(model: Rationalizer, texts: list[Document]) -> None:
-    trials = check_invariance(model, model.explain(texts), 700)
-    assert trials.kinds.total() == 700
-    assert set(trials.kinds) == {"replaced", "deleted", "multiplied", "added"}
-    assert min(trials.kinds.values()) > 100
-    assert trials.counterexamples == ()
-    verdict = trials.verdict
+    verdict = check_invariance(model, model.explain(texts), 700)
     assert (verdict.name, verdict.found) == ("invariance", "holds")
     assert re.match(r"Words outside the rationale were changed 700 times.*bit for bit", verdict.says)
-    assert re.fullmatch(
-        r"700 trials on 32 documents; dropped words \d+ replaced, \d+ deleted, \d+ multiplied, \d+ added; "
+    counts = re.fullmatch(
+        r"700 trials on 32 documents; dropped words (\d+) replaced, (\d+) deleted, (\d+) multiplied, (\d+) added; "
         r"0 counterexamples\.",
         verdict.evidence[0],
     )
+    assert counts is not None
+    assert sum(map(int, counts.groups())) == 700
+    assert min(map(int, counts.groups())) > 100
 
 
 @pytest.mark.parametrize("cheat", [cheats.FullTextReader, cheats.PositionReader, cheats.Disobedient])
@@ -131,7 +129,7 @@ def test_a_model_that_reads_past_the_wall_is_caught(
     cheat: type[Rationalizer], model: Rationalizer, texts: list[Document]
 ) -> None:
     dishonest = cheat(model.extractor, model.predictor)
-    verdict = check_invariance(dishonest, dishonest.explain(texts), 200).verdict
+    verdict = check_invariance(dishonest, dishonest.explain(texts), 200)
     assert verdict.found == "broken"
     assert re.fullmatch(r"In \d+ of 200 trials, words outside the rationale changed the prediction\.", verdict.says)
     assert sum(line.endswith("; selected words are in brackets:") for line in verdict.evidence) == 3
@@ -140,8 +138,10 @@ def test_a_model_that_reads_past_the_wall_is_caught(
 def test_a_predictor_that_is_told_on_the_side_is_caught(model: Rationalizer, texts: list[Document]) -> None:
     passed: list[int] = []
     smuggler = cheats.Smuggler(model.extractor, passed)
-    dishonest = replace(model, extractor=smuggler, predictor=cheats.Receiver(model.predictor.classifier, passed))
-    assert check_invariance(dishonest, dishonest.explain(texts), 200).verdict.found == "broken"
+    dishonest = replace(
+        model, extractor=smuggler, predictor=cheats.Answering(model.predictor.classifier, cheats.receiver(passed))
+    )
+    assert check_invariance(dishonest, dishonest.explain(texts), 200).found == "broken"
 
 
 def test_a_predictor_that_knows_documents_by_name_learns_nothing_from_trials(
@@ -161,11 +161,9 @@ def test_a_predictor_that_knows_documents_by_name_learns_nothing_from_trials(
 
 def test_a_counterexample_is_shown_whole() -> None:
     before, after = Document.from_words(("a", "good", "film"), ("why",), "x"), Document.from_words(("good",), ("why",))
-    mask, left = Mask.from_spans([(1, 2)], 3), Mask.full(1)
-    item = Explanation(before, mask, before.cut(mask), cheats.sure("pos"))
-    changed = Explanation(after, left, after.cut(left), cheats.sure("neg"))
-    found = _Counterexample(item, Change("deleted", after, left), item, changed)
-    assert found.lines() == [
+    item = cheats.explained(before, MIDDLE, cheats.sure("pos"))
+    changed = cheats.explained(after, Mask.full(1), cheats.sure("neg"))
+    assert _show(item, Change("deleted", after, Mask.full(1)), item, changed) == (
         "document 'x', dropped words deleted; selected words are in brackets:",
         "  before: a [good] film",
         "  after: [good]",
@@ -176,7 +174,7 @@ def test_a_counterexample_is_shown_whole() -> None:
         "  rationale after: good",
         "  prediction before: pos (neg 0.0, pos 1.0)",
         "  prediction after: neg (neg 1.0, pos 0.0)",
-    ]
+    )
 
 
 @given(st.integers(1, 600), st.integers(1, 2000))
@@ -194,7 +192,7 @@ def test_documents_batches(n_documents: int, n_trials: int) -> None:
 
 def test_the_same_seed_draws_the_same(model: Rationalizer, texts: list[Document]) -> None:
     explained = model.explain(texts)
-    first, second, other = (check_invariance(model, explained, 50, seed).kinds for seed in (1, 1, 2))
+    first, second, other = (check_invariance(model, explained, 50, seed).evidence for seed in (1, 1, 2))
     assert first == second != other
 
 
@@ -218,4 +216,4 @@ def test_human_rationales_exist_for_unchanged_documents_only(
     model: Rationalizer, texts: list[Document], toy: Splits
 ) -> None:
     annotated = replace(model, extractor=HumanRationales.of(toy.test))
-    assert check_invariance(annotated, annotated.explain(texts), 50).verdict.found == "holds"
+    assert check_invariance(annotated, annotated.explain(texts), 50).found == "holds"
