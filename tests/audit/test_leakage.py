@@ -354,10 +354,12 @@ def test_the_number_of_words_shown_is_judged_by_itself() -> None:
 def test_only_with_queries_do_masks_share_a_text(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     nothing = Leak("", "label", 1.0, 1.0, 1.0, 1.0, 1.0, 0, 1)
-    monkeypatch.setattr(
-        "fresh.audit.leakage.find_leaks",
-        lambda _masks, _labels, _target, texts, seed: given.append((texts, seed)) or Leaks(nothing, nothing, nothing),
-    )
+
+    def find(_masks: Any, _labels: Any, _target: str, texts: Any, seed: int) -> Leaks:
+        given.append((texts, seed))
+        return Leaks(nothing, nothing, nothing)
+
+    monkeypatch.setattr("fresh.audit.leakage.find_leaks", find)
     check_masks(explanations([mask("x-")] * 2, query), ["pos"] * 2, "label", 7)
     assert given == [(["w0 w0", "w1 w1"] if query else None, 7)]
 

@@ -181,10 +181,6 @@ def _is_list(value: Any, is_valid: Callable[[Any], bool]) -> bool:
     return isinstance(value, list) and all(map(is_valid, value))
 
 
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict) and bool(value) and all(map(_is_number, value.values()))
-
-
 def _is_span(value: Any) -> bool:
     if not isinstance(value, dict) or value.keys() != set(_Span._fields):
         return False
@@ -196,7 +192,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "id": _is_text,
     "label": _is_text,
     "probability": _is_number,
-    "probabilities": _is_table,
+    "probabilities": lambda value: isinstance(value, dict) and value and all(map(_is_number, value.values())),
     "rationale": lambda value: _is_list(value, _is_span),
     "ratio": _is_number,
     "words": lambda value: value is None or _is_list(value, _is_text),

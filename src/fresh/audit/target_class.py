@@ -118,7 +118,7 @@ def _untargeted_reason(scorer: Scorer) -> str:
 
 
 def _runner_up(prediction: Prediction) -> str:
-    """Return the second most probable label; the earlier one in a tie."""
+    # In a tie, `max` takes the earlier label.
     others = [label for label in prediction.probabilities if label != prediction.label]
     return max(others, key=prediction.probabilities.__getitem__)
 

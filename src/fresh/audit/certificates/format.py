@@ -191,32 +191,13 @@ class Reader:
         """Read the first line; without a valid one, no other can be judged."""
         _, line = next(self._lines, (1, b""))
         try:
-            if not line:
-                raise RecordError("the file is empty.")
-            record = parse_hashed_line(line)
-            self._check_header(record)
+            record = _parse_header(line)
         except RecordError as error:
             self._add_fault(1, str(error))
             return None
         self._previous = record[DIGEST]
         self._maker = Maker(record["predictor_sha256"], record["version"])
         return self._maker
-
-    def _check_header(self, record: Mapping[str, Any]) -> None:
-        format = record.get("format")
-        if record.get("library") != "fresh" or not _is_count(format):
-            raise RecordError("it was not written by fresh.")
-        if format != FORMAT:
-            raise RecordError(
-                f"the certificates have format {format}, but this version of fresh reads format {FORMAT}. "
-                "Verify them with the version that wrote them."
-            )
-        if record.get("kind") != "header":
-            raise RecordError("it is not a header: the beginning of the file is missing.")
-        if record.keys() != FIELDS["header"] or not all(map(_is_text, (record["version"], record["predictor_sha256"]))):
-            raise RecordError("its fields are not those of a header.")
-        if record[PREVIOUS_DIGEST] != FIRST_DIGEST:
-            raise RecordError(NOT_CONSECUTIVE)
 
     def __iter__(self) -> Iterator[tuple[int, Certificate]]:
         """Yield the certificates that are as they were written, with their lines."""
@@ -254,3 +235,24 @@ class Reader:
         if canonical_json({name: record[name] for name in expected}) != canonical_json(expected):
             raise RecordError("its predictor, version or format is not that of the header.")
         return record
+
+
+def _parse_header(line: bytes) -> dict[str, Any]:
+    if not line:
+        raise RecordError("the file is empty.")
+    record = parse_hashed_line(line)
+    format = record.get("format")
+    if record.get("library") != "fresh" or not _is_count(format):
+        raise RecordError("it was not written by fresh.")
+    if format != FORMAT:
+        raise RecordError(
+            f"the certificates have format {format}, but this version of fresh reads format {FORMAT}. "
+            "Verify them with the version that wrote them."
+        )
+    if record.get("kind") != "header":
+        raise RecordError("it is not a header: the beginning of the file is missing.")
+    if record.keys() != FIELDS["header"] or not all(map(_is_text, (record["version"], record["predictor_sha256"]))):
+        raise RecordError("its fields are not those of a header.")
+    if record[PREVIOUS_DIGEST] != FIRST_DIGEST:
+        raise RecordError(NOT_CONSECUTIVE)
+    return record
