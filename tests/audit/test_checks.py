@@ -34,8 +34,8 @@ NAMES = [
 
 
 @pytest.fixture(scope="module")
-def found(occlusion_model: Rationalizer, toy: Splits) -> Audit:
-    return audit(occlusion_model, toy.test, {"train": toy.train, "dev": toy.dev}, n_trials=100)
+def found(rationalizer: Rationalizer, toy: Splits) -> Audit:
+    return audit(rationalizer, toy.test, {"train": toy.train, "dev": toy.dev}, n_trials=100)
 
 
 @pytest.fixture
@@ -115,13 +115,11 @@ def test_bad_arguments_are_refused(model: Rationalizer, toy: Splits) -> None:
 
 
 @pytest.mark.usefixtures("only_the_wall")
-def test_reported_explanations_are_checked_and_a_doctored_one_is_found(
-    occlusion_model: Rationalizer, toy: Splits
-) -> None:
-    explained = occlusion_model.explain([example.document for example in toy.test])
+def test_reported_explanations_are_checked_and_a_doctored_one_is_found(rationalizer: Rationalizer, toy: Splits) -> None:
+    explained = rationalizer.explain([example.document for example in toy.test])
     other = {"neg": "pos", "pos": "neg"}[explained[5].prediction.label]
     doctored = [*explained[:5], replace(explained[5], prediction=cheats.sure(other)), *explained[6:]]
-    honest, lying = (audit(occlusion_model, toy.test, n_trials=20, explained=given) for given in (explained, doctored))
+    honest, lying = (audit(rationalizer, toy.test, n_trials=20, explained=given) for given in (explained, doctored))
     assert verdicts(honest)["replay"].found == "holds"
     assert verdicts(lying)["replay"].found == "broken"
     assert verdicts(lying)["invariance"].found == "holds"  # the model itself is honest
@@ -131,9 +129,9 @@ def test_reported_explanations_are_checked_and_a_doctored_one_is_found(
 @pytest.mark.usefixtures("only_the_wall")
 @pytest.mark.parametrize("cheat", [cheats.FullTextReader, cheats.PositionReader])
 def test_a_model_that_reads_past_the_wall_is_broken(
-    cheat: type[Rationalizer], occlusion_model: Rationalizer, toy: Splits
+    cheat: type[Rationalizer], rationalizer: Rationalizer, toy: Splits
 ) -> None:
-    found = audit(cheat(occlusion_model.extractor, occlusion_model.predictor), toy.test, n_trials=100)
+    found = audit(cheat(rationalizer.extractor, rationalizer.predictor), toy.test, n_trials=100)
     assert not found.holds
     assert verdicts(found)["replay"].found == verdicts(found)["invariance"].found == "broken"
 

@@ -168,15 +168,6 @@ def test_nothing_is_said_of_masks_that_know_nothing() -> None:
     assert 0.45 < leaks.mask.shuffled_mean < leaks.mask.shuffled_high < 0.65
 
 
-def test_what_the_length_of_the_document_gives_away_is_not_the_extractors_doing() -> None:
-    generator = np.random.default_rng(2)
-    codes = generator.integers(2, size=200)
-    masks = [Mask(at_random(generator, int(generator.integers(40, 80) + 60 * code), 0)) for code in codes]
-    leaks = find_leaks(masks, [str(code) for code in codes])
-    assert leaks.document.found
-    assert leaks.verdicts[3] == DOCUMENT_LENGTH_NOTE
-
-
 RULES: dict[str, Callable[[NDArray[np.int64]], NDArray[Any]]] = {
     "more than half of them": lambda counts: counts > np.median(counts),
     "odd or even": lambda counts: counts % 2,

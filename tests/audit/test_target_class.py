@@ -118,9 +118,9 @@ def explain_all(model: Rationalizer, examples: Sequence[Example]) -> list[Explan
     return model.explain([example.document for example in examples])
 
 
-def test_figures_are_those_computed_by_hand(occlusion_model: Rationalizer, toy: Splits) -> None:
-    explained = explain_all(occlusion_model, toy.test)
-    extractor = occlusion_model.extractor
+def test_figures_are_those_computed_by_hand(rationalizer: Rationalizer, toy: Splits) -> None:
+    explained = explain_all(rationalizer, toy.test)
+    extractor = rationalizer.extractor
     assert isinstance(extractor, SaliencyExtractor)
     assert is_targeted(extractor.scorer)
     answers: list[str] = []
@@ -130,15 +130,15 @@ def test_figures_are_those_computed_by_hand(occlusion_model: Rationalizer, toy: 
         asked = {"neg": "pos", "pos": "neg"}[answer.label]
         scores = with_target(extractor.scorer, asked).score([example.document])
         [mask] = select_masks(extractor.discretizer, scores)
-        [found] = occlusion_model.predictor.predict([example.document.cut(mask)])
+        [found] = rationalizer.predictor.predict([example.document.cut(mask)])
         answers.append(found.label)
         n_same += item.mask == mask
         n_other += item.prediction.label != asked
         n_followed += item.prediction.label != asked == found.label
         n_stayed += item.prediction.label == found.label != asked
-    gold, labels = [example.label for example in toy.test], occlusion_model.labels
+    gold, labels = [example.label for example in toy.test], rationalizer.labels
     own = [item.prediction.label for item in explained]
-    evidence = check_target_class(occlusion_model, toy.test, explained).evidence
+    evidence = check_target_class(rationalizer, toy.test, explained).evidence
     assert evidence[0] == (
         f"Words for the class that the support model predicts: accuracy {accuracy(gold, own):.3f}, "
         f"macro-F1 {macro_f1(gold, own, labels):.3f}."
@@ -155,13 +155,13 @@ def test_figures_are_those_computed_by_hand(occlusion_model: Rationalizer, toy: 
     assert int(at_random[2]) > n_same
 
 
-def test_predictions_that_follow_the_class_are_flagged(occlusion_model: Rationalizer, toy: Splits) -> None:
+def test_predictions_that_follow_the_class_are_flagged(rationalizer: Rationalizer, toy: Splits) -> None:
     # Documents with a good and a bad word each, so the prediction depends on which one is selected.
     added = {"pos": "bad", "neg": "good"}
     examples = [
         Example(Document.from_words((*item.document.words, added[item.label])), item.label) for item in toy.test
     ]
-    found = check_target_class(occlusion_model, examples, explain_all(occlusion_model, examples))
+    found = check_target_class(rationalizer, examples, explain_all(rationalizer, examples))
     assert (found.name, found.found) == ("asked class", "look here")
     assert re.match(
         r"When words are selected for a class other than the prediction, \d+\.\d% of the predictions stay for its "
@@ -176,17 +176,15 @@ def keeping(model: Rationalizer, ratio: float) -> Rationalizer:
     return replace(model, extractor=replace(model.extractor, discretizer=TopK(ratio)))  # type: ignore[type-var]
 
 
-def test_predictions_that_stay_are_fine(occlusion_model: Rationalizer, toy: Splits) -> None:
-    most = keeping(occlusion_model, 0.8)
+def test_predictions_that_stay_are_fine(rationalizer: Rationalizer, toy: Splits) -> None:
+    most = keeping(rationalizer, 0.8)
     found = check_target_class(most, toy.test, explain_all(most, toy.test))
     assert found.found == "holds"
     assert found.says.endswith(": at least half of the predictions stay.")
 
 
-def test_nothing_is_shown_where_words_for_another_class_are_the_same(
-    occlusion_model: Rationalizer, toy: Splits
-) -> None:
-    whole = keeping(occlusion_model, 1.0)
+def test_nothing_is_shown_where_words_for_another_class_are_the_same(rationalizer: Rationalizer, toy: Splits) -> None:
+    whole = keeping(rationalizer, 1.0)
     found = check_target_class(whole, toy.test, explain_all(whole, toy.test))
     assert found.found == "not run"
     assert "(100.0%) keep their prediction and 0 (0.0%) change it" in found.evidence[1]

@@ -1,7 +1,7 @@
 """Duplicates and near-duplicates across splits."""
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -124,8 +124,8 @@ class _Match(NamedTuple):
     @property
     def n_labels_differ(self) -> int:
         # Counted without `pairs`: thousands of copies of one text make millions of pairs.
-        before = [example.label for example in self.earlier.examples]
-        return self.n_pairs - sum(before.count(example.label) for example in self.later.examples)
+        before = Counter(example.label for example in self.earlier.examples)
+        return self.n_pairs - sum(before[example.label] for example in self.later.examples)
 
     def pairs(self) -> Iterator[DuplicatePair]:
         for one, two in product(self.earlier.examples, self.later.examples):

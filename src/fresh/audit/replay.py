@@ -192,7 +192,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "id": _is_text,
     "label": _is_text,
     "probability": _is_number,
-    "probabilities": lambda value: isinstance(value, dict) and value and all(map(_is_number, value.values())),
+    "probabilities": lambda value: isinstance(value, dict) and bool(value) and all(map(_is_number, value.values())),
     "rationale": lambda value: _is_list(value, _is_span),
     "ratio": _is_number,
     "words": lambda value: value is None or _is_list(value, _is_text),

@@ -1,7 +1,6 @@
 """What a file of certificates says: a header, each prediction with everything it was computed from, a closing line."""
 
 import io
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
@@ -55,7 +54,7 @@ class Certificate:
 
     def __post_init__(self) -> None:
         for label, probability in self.prediction.probabilities.items():
-            if not (math.isfinite(probability) and 0 <= probability <= 1):
+            if not 0 <= probability <= 1:  # NaN neither
                 raise CertificateError(
                     f"Probabilities must be in [0, 1] to be certified, got {probability} for {label!r} in document "
                     f"{self.rationale.id!r}. Train the model again."
