@@ -17,12 +17,8 @@ TEXTS = ("the film was good", "An awful story of two old men, and the sea!", "â€
 
 @pytest.fixture(scope="session")
 def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
+    """A model that selects words by attention."""
     return small.rationalizer(support, predictor, TopK(0.2), "attention")
-
-
-@pytest.fixture(scope="session")
-def occlusion_model(support: SupportModel, predictor: Predictor) -> Rationalizer:
-    return small.rationalizer(support, predictor, TopK(0.2))
 
 
 @pytest.fixture(scope="session")

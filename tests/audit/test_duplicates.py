@@ -1,5 +1,6 @@
-import os
+import re
 import time
+from collections.abc import Callable, Sequence
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -8,35 +9,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.audit.duplicates import MAX_PAIRS, DuplicatePair, Overlap, find_duplicates, similar_texts
+from fresh.audit.duplicates import (
+    MAX_PAIRS,
+    THRESHOLD,
+    DuplicatePair,
+    Duplicates,
+    Overlap,
+    check_splits,
+    find_duplicates,
+    similar_texts,
+)
 from fresh.data.corpora import CORPORA
-from fresh.data.splits import Splits
+from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Document, Example
 
-DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[3] / "shared" / "data")
-FILL = ("nothing at all like the others here", "neg"), ("some other text of no concern to anyone", "pos")
 
-
-def splits(**parts: list[tuple[str, str]]) -> Splits:
-    """Make splits of texts and labels; a text may end in | and a query."""
+def examples(split: str, rows: Sequence[str]) -> list[Example]:
+    """Make examples of rows such as "label: text" or "label: text | query"."""
     made = []
-    for name in ("train", "dev", "test"):
-        rows = parts.get(name) or [(text.replace(" ", f" {name} "), label) for text, label in FILL]
-        made.append(
-            tuple(
-                Example(Document.from_tokenized(text.partition("|")[0], text.partition("|")[2], f"{name}_{i}"), label)
-                for i, (text, label) in enumerate(rows)
-            )
-        )
-    return Splits(*made)
+    for number, row in enumerate(rows):
+        label, _, text = row.partition(": ")
+        text, _, query = text.partition(" | ")
+        made.append(Example(Document.from_tokenized(text, query, f"{split}_{number}"), label))
+    return made
 
 
-def text(n_words: int, start: int = 0) -> str:
-    return " ".join(f"w{number}" for number in range(start, start + n_words))
+def find(threshold: float = THRESHOLD, **splits: Sequence[str]) -> Duplicates:
+    return find_duplicates({name: examples(name, rows) for name, rows in splits.items()}, threshold)
+
+
+def ids(found: Duplicates) -> list[tuple[str, str, bool]]:
+    return [(pair.first, pair.second, pair.exact) for pair in found.pairs]
+
+
+def text(n_words: int) -> str:
+    return " ".join(f"w{number}" for number in range(n_words))
 
 
 def test_clean_splits() -> None:
-    found = find_duplicates(splits())
+    found = find(train=["a: b c d e"], dev=["a: f g h i"], test=["a: j k l m"])
     assert found.n_pairs == 0
     assert found.pairs == ()
     assert [overlap.sentence for overlap in found.overlaps] == [
@@ -47,15 +58,14 @@ def test_clean_splits() -> None:
 
 
 def test_duplicates_but_for_case_and_space() -> None:
-    found = find_duplicates(
-        splits(train=[("A  good film", "pos"), ("bad", "neg")], test=[("a GOOD\nfilm", "neg"), ("Bad", "neg")])
-    )
+    found = find(train=["pos: A  good film", "neg: bad"], test=["neg: a GOOD\nfilm", "neg: Bad"])
     assert found.pairs == (
         DuplicatePair("train_0", "train", "test_0", "test", 1.0, exact=True, labels_differ=True),
         DuplicatePair("train_1", "train", "test_1", "test", 1.0, exact=True, labels_differ=False),
     )
-    assert found.overlaps[1] == Overlap("train", "test", 2, 2, 0, 0, 2, 1)
-    assert found.overlaps[1].sentence == (
+    [overlap] = found.overlaps
+    assert overlap == Overlap("train", "test", 2, 2, 0, 0, 2, 1)
+    assert overlap.sentence == (
         "Of 2 examples of test, 2 have a duplicate in train and 0 a near-duplicate (100.0% together). "
         "In 1 of 2 such pairs, the labels differ."
     )
@@ -63,71 +73,82 @@ def test_duplicates_but_for_case_and_space() -> None:
 
 def test_near_duplicates_from_the_threshold_on() -> None:
     """20 words are 18 runs. With 2 other words at the end 16 are left, of 20 in all; with 3, 15 of 21."""
-    train = [(text(20), "pos"), FILL[0]]
-    found = find_duplicates(splits(train=train, test=[(f"{text(18)} x y", "pos"), (f"{text(17)} x y z", "pos")]))
+    train, test = [f"pos: {text(20)}", "neg: other"], [f"pos: {text(18)} x y", f"pos: {text(17)} x y z", "neg: other"]
+    found = find(train=train, test=test[:2])
     assert found.pairs == (DuplicatePair("train_0", "train", "test_0", "test", 0.8, exact=False, labels_differ=False),)
-    assert (found.overlaps[1].n_exact, found.overlaps[1].n_near) == (0, 1)
-    found = find_duplicates(splits(train=train, test=[(f"{text(17)} x y z", "pos"), FILL[0]]), threshold=0.7)
-    assert found.pairs[0].similarity == 1  # the filling, which both have
-    assert found.pairs[1].similarity == pytest.approx(15 / 21)
+    assert (found.overlaps[0].n_exact, found.overlaps[0].n_near) == (0, 1)
+    found = find(0.7, train=train, test=test[1:])
+    assert [pair.similarity for pair in found.pairs] == [1, pytest.approx(15 / 21)]
 
 
 @pytest.mark.parametrize("short", ["yes", "oh no", "so it goes"])
 def test_short_texts_are_duplicates_or_nothing(short: str) -> None:
-    train = [(short, "pos"), (f"{short} again", "neg")]
-    found = find_duplicates(splits(train=train, test=[(short.upper(), "pos"), (f"well {short}", "pos")]))
-    assert [(pair.first, pair.second, pair.exact) for pair in found.pairs] == [("train_0", "test_0", True)]
+    found = find(train=[f"pos: {short}", f"neg: {short} again"], test=[f"pos: {short.upper()}", f"pos: well {short}"])
+    assert ids(found) == [("train_0", "test_0", True)]
 
 
 def test_duplicates_within_a_split_do_not_count() -> None:
-    assert find_duplicates(splits(train=[(text(9), "pos"), (text(9), "neg"), (f"{text(9)} z", "pos")])).n_pairs == 0
+    train = [f"pos: {text(9)}", f"neg: {text(9)}", f"pos: {text(9)} z"]
+    assert find(train=train, test=["pos: another"]).n_pairs == 0
 
 
-def test_all_three_splits_are_compared() -> None:
-    found = find_duplicates(
-        splits(train=[(text(30), "a"), FILL[0]], dev=[(text(30), "a")], test=[(f"{text(30)} z", "a")])
-    )
-    assert [(pair.first, pair.second, pair.exact) for pair in found.pairs] == [
-        ("train_0", "dev_0", True),
-        ("train_0", "test_0", False),
-        ("dev_0", "test_0", False),
-    ]
+def test_all_splits_are_compared_with_all_earlier_ones() -> None:
+    found = find(train=[f"a: {text(30)}", "a: more"], dev=[f"a: {text(30)}"], test=[f"a: {text(30)} z"])
+    assert ids(found) == [("train_0", "dev_0", True), ("train_0", "test_0", False), ("dev_0", "test_0", False)]
 
 
 def test_the_query_is_part_of_the_text() -> None:
-    train = [("a film|is it good ?", "a"), ("a book|who wrote it ?", "b")]
-    rest = {"dev": [("b|c", "a")]}
-    assert find_duplicates(splits(train=train, test=[("A film|is it GOOD ?", "a")], **rest)).overlaps[1].n_exact == 1
-    assert find_duplicates(splits(train=train, test=[("a film|is it bad ?", "a")], **rest)).n_pairs == 0
+    train = ["a: a film | is it good ?", "b: a book | who wrote it ?"]
+    assert find(train=train, test=["a: A film | is it GOOD ?"]).overlaps[0].n_exact == 1
+    assert find(train=train, test=["a: a film | is it bad ?"]).n_pairs == 0
 
 
 def test_a_document_under_another_query_is_counted_apart() -> None:
-    train = [(f"{text(90)}|is it good ?", "a"), (f"{text(90)}|is it old ?", "b")]
-    found = find_duplicates(
-        splits(
-            train=train,
-            dev=[("b|c", "a")],
-            test=[(f"{text(90)}|is it long ?", "a"), (f"{text(90)} z|is it good ?", "b")],
-        )
-    )
-    assert [(pair.first, pair.second) for pair in found.pairs] == [("train_0", "test_1"), ("train_1", "test_1")]
-    assert found.overlaps[1] == Overlap("train", "test", 2, 0, 1, 1, 2, 1)
-    assert " 1 examples of test ask another question about a document of train." in found.overlaps[1].sentence
+    train = [f"a: {text(90)} | is it good ?", f"b: {text(90)} | is it old ?"]
+    found = find(train=train, test=[f"a: {text(90)} | is it long ?", f"b: {text(90)} z | is it good ?"])
+    assert ids(found) == [("train_0", "test_1", False), ("train_1", "test_1", False)]
+    assert found.overlaps == (Overlap("train", "test", 2, 0, 1, 1, 2, 1),)
+    assert " 1 examples of test ask another question about a document of train." in found.overlaps[0].sentence
 
 
 def test_all_pairs_are_counted_and_some_listed() -> None:
-    found = find_duplicates(
-        splits(train=[("same text", label) for label in ("pos", "neg") * 40], test=[("same text", "pos")] * 40)
-    )
-    assert found.n_pairs == 3200
-    assert found.overlaps[1].n_labels_differ == 1600
-    assert len(found.pairs) == MAX_PAIRS
+    found = find(train=["pos: same text", "neg: same text"] * 40, test=["pos: same text"] * 40)
+    assert (found.n_pairs, found.overlaps[0].n_labels_differ, len(found.pairs)) == (3200, 1600, MAX_PAIRS)
 
 
 @pytest.mark.parametrize("threshold", [0, -1, 1.5])
 def test_a_threshold_that_is_none_is_refused(threshold: float) -> None:
     with pytest.raises(ValueError, match=rf"threshold must be in \(0, 1\], got {threshold}"):
-        find_duplicates(splits(), threshold=threshold)
+        find(threshold)
+
+
+# Verdicts
+
+
+def test_duplicates_in_other_splits_are_named() -> None:
+    test = examples("test", ["pos: a good film of old", "pos: something else altogether"])
+    found = check_splits(test, {"train": examples("train", ["neg: A good film of old"])})
+    assert (found.name, found.found) == ("split hygiene", "look here")
+    assert found.says == "1 pair of documents in different splits: the same, or nearly."
+    assert found.evidence[0].startswith("Of 2 examples of test, 1 have a duplicate in train and 0 a near-duplicate")
+    assert found.evidence[1] == "test 'test_0' and train 'train_0': the same, other labels"
+
+
+def test_splits_without_duplicates_are_clean() -> None:
+    test = examples("test", ["a: b c d"])
+    found = check_splits(test, {"train": examples("train", ["a: e f g h"]), "none": []})
+    assert found.found == "holds"
+    assert found.evidence == ("No example of test has a duplicate or near-duplicate in train.",)
+    assert check_splits(test, {"train": []}).found == "not run"
+
+
+def test_documents_that_training_did_not_leave_out_are_flagged(toy: Splits) -> None:
+    others, digest = {"train": toy.train, "dev": toy.dev}, dataset_digest(toy.test)
+    assert check_splits(toy.test, others, digest) == check_splits(toy.test, others)
+    found = check_splits(toy.test[:-1], others, digest)
+    assert found.found == "look here"
+    assert re.search(r"not the documents that training left out.*whole=True", found.says)
+    assert check_splits(toy.test[:-1], {}, digest).found == "not run"
 
 
 # Similar texts
@@ -163,7 +184,6 @@ def test_no_texts_are_not_similar() -> None:
 
 # Real corpora
 
-
 # Examples with a duplicate and with a near-duplicate: of dev in train, of test in train, of test in dev.
 DUPLICATES = {
     "sst": [(1, 0), (2, 0), (0, 0)],
@@ -172,19 +192,16 @@ DUPLICATES = {
     "movies": [(0, 0), (0, 1), (0, 0)],
     "multirc": [(0, 0), (0, 0), (0, 0)],
 }
-
-
 LARGE = ("agnews", "multirc")
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LARGE else []) for name in CORPORA]
 )
-def test_the_duplicates_of_the_corpora(name: str) -> None:
-    if not DATA.is_dir():
-        message = f"The corpora are not at {DATA}. Name their folder in FRESH_DATA."
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
-    found = find_duplicates(CORPORA[name].read(DATA))
+def test_the_duplicates_of_the_corpora(
+    name: str, corpora_dir: Path, read_corpus: Callable[[str, Path], Splits]
+) -> None:
+    found = find_duplicates(read_corpus(name, corpora_dir))
     assert [(overlap.n_exact, overlap.n_near) for overlap in found.overlaps] == DUPLICATES[name]
     assert [overlap.n_repeated for overlap in found.overlaps] == [0, 0, 0]
 
@@ -195,15 +212,14 @@ def test_many_long_texts_take_seconds(n_texts: int) -> None:
     generator = np.random.default_rng(0)
     chances = 1 / np.arange(1, 20_001)
     words = np.array([f"w{number}" for number in range(20_000)])
-    rows = [
-        (" ".join(words[generator.choice(20_000, 300, p=chances / chances.sum())]), "ab"[i % 2]) for i in range(n_texts)
-    ]
+    rows = [" ".join(words[generator.choice(20_000, 300, p=chances / chances.sum())]) for _ in range(n_texts)]
     n_train, n_dev = n_texts * 8 // 10, n_texts // 10
-    rest = rows[n_train + n_dev :]
-    made = splits(
-        train=rows[:n_train], dev=rows[n_train : n_train + n_dev], test=[*rest[:-1], (f"{rows[0][0]} z", "a")]
-    )
+    splits = {
+        "train": rows[:n_train],
+        "dev": rows[n_train:][:n_dev],
+        "test": [f"{rows[0]} z", *rows[n_train + n_dev :]],
+    }
     start = time.perf_counter()
-    found = find_duplicates(made)
+    found = find_duplicates({name: examples(name, [f"a: {row}" for row in part]) for name, part in splits.items()})
     assert time.perf_counter() - start < 20
-    assert [(pair.first, pair.second) for pair in found.pairs] == [("train_0", f"test_{len(rest) - 1}")]
+    assert ids(found) == [("train_0", "test_0", False)]

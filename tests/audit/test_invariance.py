@@ -4,23 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import cheats
 from fresh.audit.invariance import (
-    CHANGES,
     N_READ_ALONG,
     Change,
     WordSampler,
     _batches,
-    _Counterexample,
+    _show,
     change_document,
     check_invariance,
     possible_changes,
 )
 from fresh.data.splits import Splits
-from fresh.document import Document, Explanation, Mask
+from fresh.document import Document, Mask
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
@@ -37,37 +36,30 @@ def sampler(seed: int = 0) -> WordSampler:
     return WordSampler(("it", "was", "interminable"), np.random.default_rng(seed))
 
 
-@given(documents(), st.sampled_from(list(CHANGES)), st.integers(0, 99), st.data())
-def test_no_change_touches_the_rationale(document: Document, kind: str, seed: int, data: st.DataObject) -> None:
-    mask = data.draw(masks(document))
-    assume(kind in possible_changes(mask))
-    found = change_document(document, mask, kind, sampler(seed))
-    assert found.kind == kind
-    assert found.document.cut(found.mask) == document.cut(mask)
-    assert found.document.id == document.id
-    assert found.document.words != document.words
-
-
 @given(documents(), st.integers(0, 99), st.data())
-def test_replaced_words_have_other_lengths(document: Document, seed: int, data: st.DataObject) -> None:
-    mask = data.draw(masks(document))
-    found = change_document(document, mask, "replaced", sampler(seed))
-    assert found.mask == mask
-    for old, new, kept in zip(document.words, found.document.words, mask.kept, strict=True):
-        assert (old == new) if kept else (len(old) != len(new))
-
-
-@given(documents(), st.integers(0, 99), st.data())
-def test_dropped_words_become_fewer_or_more(document: Document, seed: int, data: st.DataObject) -> None:
+def test_changes_touch_dropped_words_and_never_the_rationale(
+    document: Document, seed: int, data: st.DataObject
+) -> None:
     mask = data.draw(masks(document))
     n_words, n_dropped = len(mask), int((~mask.kept).sum())
-    sizes = {kind: len(change_document(document, mask, kind, sampler(seed)).mask) for kind in possible_changes(mask)}
-    assert n_words < sizes["added"] <= 2 * n_words + 1
-    if n_dropped:
-        assert n_words + n_dropped <= sizes["multiplied"] <= n_words + 4 * n_dropped
-        assert sizes["replaced"] == n_words
-    if "deleted" in sizes:
-        assert max(1, n_words - n_dropped) <= sizes["deleted"] < n_words
+    limits = {
+        "replaced": (n_words, n_words),
+        "deleted": (max(1, n_words - n_dropped), n_words - 1),
+        "multiplied": (n_words + n_dropped, n_words + 4 * n_dropped),
+        "added": (n_words + 1, 2 * n_words + 1),
+    }
+    for kind in possible_changes(mask):
+        found = change_document(document, mask, kind, sampler(seed))
+        assert found.kind == kind
+        assert found.document.cut(found.mask) == document.cut(mask)
+        assert found.document.id == document.id
+        assert found.document.words != document.words
+        fewest, most = limits[kind]
+        assert fewest <= len(found.mask) <= most
+        if kind == "replaced":
+            assert found.mask == mask
+            rows = zip(document.words, found.document.words, mask.kept, strict=True)
+            assert all((old == new) if kept else (len(old) != len(new)) for old, new, kept in rows)
 
 
 def test_all_dropped_words_are_deleted_at_times() -> None:
@@ -111,19 +103,17 @@ def texts(toy: Splits) -> list[Document]:
 
 
 def test_nothing_breaks_an_honest_model(model: Rationalizer, texts: list[Document]) -> None:
-    trials = check_invariance(model, model.explain(texts), 700)
-    assert trials.kinds.total() == 700
-    assert set(trials.kinds) == {"replaced", "deleted", "multiplied", "added"}
-    assert min(trials.kinds.values()) > 100
-    assert trials.counterexamples == ()
-    verdict = trials.verdict
+    verdict = check_invariance(model, model.explain(texts), 700)
     assert (verdict.name, verdict.found) == ("invariance", "holds")
     assert re.match(r"Words outside the rationale were changed 700 times.*bit for bit", verdict.says)
-    assert re.fullmatch(
-        r"700 trials on 32 documents; dropped words \d+ replaced, \d+ deleted, \d+ multiplied, \d+ added; "
+    counts = re.fullmatch(
+        r"700 trials on 32 documents; dropped words (\d+) replaced, (\d+) deleted, (\d+) multiplied, (\d+) added; "
         r"0 counterexamples\.",
         verdict.evidence[0],
     )
+    assert counts is not None
+    assert sum(map(int, counts.groups())) == 700
+    assert min(map(int, counts.groups())) > 100
 
 
 @pytest.mark.parametrize("cheat", [cheats.FullTextReader, cheats.PositionReader, cheats.Disobedient])
@@ -131,7 +121,7 @@ def test_a_model_that_reads_past_the_wall_is_caught(
     cheat: type[Rationalizer], model: Rationalizer, texts: list[Document]
 ) -> None:
     dishonest = cheat(model.extractor, model.predictor)
-    verdict = check_invariance(dishonest, dishonest.explain(texts), 200).verdict
+    verdict = check_invariance(dishonest, dishonest.explain(texts), 200)
     assert verdict.found == "broken"
     assert re.fullmatch(r"In \d+ of 200 trials, words outside the rationale changed the prediction\.", verdict.says)
     assert sum(line.endswith("; selected words are in brackets:") for line in verdict.evidence) == 3
@@ -140,8 +130,10 @@ def test_a_model_that_reads_past_the_wall_is_caught(
 def test_a_predictor_that_is_told_on_the_side_is_caught(model: Rationalizer, texts: list[Document]) -> None:
     passed: list[int] = []
     smuggler = cheats.Smuggler(model.extractor, passed)
-    dishonest = replace(model, extractor=smuggler, predictor=cheats.Receiver(model.predictor.classifier, passed))
-    assert check_invariance(dishonest, dishonest.explain(texts), 200).verdict.found == "broken"
+    dishonest = replace(
+        model, extractor=smuggler, predictor=cheats.Answering(model.predictor.classifier, cheats.receiver(passed))
+    )
+    assert check_invariance(dishonest, dishonest.explain(texts), 200).found == "broken"
 
 
 def test_a_predictor_that_knows_documents_by_name_learns_nothing_from_trials(
@@ -161,11 +153,9 @@ def test_a_predictor_that_knows_documents_by_name_learns_nothing_from_trials(
 
 def test_a_counterexample_is_shown_whole() -> None:
     before, after = Document.from_words(("a", "good", "film"), ("why",), "x"), Document.from_words(("good",), ("why",))
-    mask, left = Mask.from_spans([(1, 2)], 3), Mask.full(1)
-    item = Explanation(before, mask, before.cut(mask), cheats.sure("pos"))
-    changed = Explanation(after, left, after.cut(left), cheats.sure("neg"))
-    found = _Counterexample(item, Change("deleted", after, left), item, changed)
-    assert found.lines() == [
+    item = cheats.explained(before, MIDDLE, cheats.sure("pos"))
+    changed = cheats.explained(after, Mask.full(1), cheats.sure("neg"))
+    assert _show(item, Change("deleted", after, Mask.full(1)), item, changed) == (
         "document 'x', dropped words deleted; selected words are in brackets:",
         "  before: a [good] film",
         "  after: [good]",
@@ -176,7 +166,7 @@ def test_a_counterexample_is_shown_whole() -> None:
         "  rationale after: good",
         "  prediction before: pos (neg 0.0, pos 1.0)",
         "  prediction after: neg (neg 1.0, pos 0.0)",
-    ]
+    )
 
 
 @given(st.integers(1, 600), st.integers(1, 2000))
@@ -194,7 +184,7 @@ def test_documents_batches(n_documents: int, n_trials: int) -> None:
 
 def test_the_same_seed_draws_the_same(model: Rationalizer, texts: list[Document]) -> None:
     explained = model.explain(texts)
-    first, second, other = (check_invariance(model, explained, 50, seed).kinds for seed in (1, 1, 2))
+    first, second, other = (check_invariance(model, explained, 50, seed).evidence for seed in (1, 1, 2))
     assert first == second != other
 
 
@@ -218,4 +208,4 @@ def test_human_rationales_exist_for_unchanged_documents_only(
     model: Rationalizer, texts: list[Document], toy: Splits
 ) -> None:
     annotated = replace(model, extractor=HumanRationales.of(toy.test))
-    assert check_invariance(annotated, annotated.explain(texts), 50).verdict.found == "holds"
+    assert check_invariance(annotated, annotated.explain(texts), 50).found == "holds"

@@ -7,20 +7,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score
 
+import cheats
 from fresh.audit.leakage import (
     DOCUMENT_LENGTH_NOTE,
     MAX_MASKS,
     N_FOLDS,
-    Codes,
-    Describe,
-    Labeling,
     Leak,
     Leaks,
     _place_features,
-    _sample,
-    _sample_one_each,
+    assign_folds,
+    balanced_accuracy,
+    check_length,
+    check_masks,
     count_features,
     document_features,
     find_leaks,
@@ -30,10 +31,11 @@ from fresh.audit.leakage import (
     shape_features,
     shown_features,
 )
-from fresh.document import Mask
+from fresh.document import Document, Explanation, Mask
 from strategies import flags
 
-Choose = Callable[[np.random.Generator, int, int], np.ndarray[tuple[int], np.dtype[np.bool_]]]
+Flags = NDArray[np.bool_]
+Choose = Callable[[np.random.Generator, int, int], Flags]
 
 
 def mask(signs: str) -> Mask:
@@ -88,27 +90,27 @@ def test_shapes_are_numbers_of_a_fixed_count(first: list[bool], second: list[boo
 # Leaks
 
 
-def at_random(generator: np.random.Generator, n_words: int, _code: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def at_random(generator: np.random.Generator, n_words: int, _code: int) -> Flags:
     kept = np.zeros(n_words, dtype=np.bool_)
     kept[generator.choice(n_words, size=-(-n_words // 5), replace=False)] = True
     return kept
 
 
-def by_parity(generator: np.random.Generator, n_words: int, code: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def by_parity(generator: np.random.Generator, n_words: int, code: int) -> Flags:
     kept = at_random(generator, n_words, code)
     if kept.sum() % 2 != code:
         kept[np.flatnonzero(~kept)[0]] = True
     return kept
 
 
-def by_position(generator: np.random.Generator, n_words: int, code: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def by_position(generator: np.random.Generator, n_words: int, code: int) -> Flags:
     half = n_words // 2
     kept = np.zeros(n_words, dtype=np.bool_)
     kept[(half if code else 0) + generator.choice(half, size=-(-n_words // 5), replace=False)] = True
     return kept
 
 
-def by_runs(generator: np.random.Generator, n_words: int, code: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def by_runs(generator: np.random.Generator, n_words: int, code: int) -> Flags:
     kept = np.zeros(n_words, dtype=np.bool_)
     start = int(generator.integers(n_words // 2))
     kept[start : start + 8 : 1 + code] = True  # eight words in a row, or every other one of them
@@ -125,7 +127,7 @@ def planted(choose: Choose, n_masks: int, seed: int, n_labels: int = 2) -> tuple
 
 
 def test_a_label_in_the_parity_of_the_length_is_caught() -> None:
-    leaks = find_leaks(*planted(by_parity, 300, seed=0))
+    leaks = find_leaks(*planted(by_parity, 120, seed=0))
     for leak in (leaks.mask, leaks.length):
         assert leak.found
         assert leak.score > 0.95
@@ -140,45 +142,33 @@ def test_a_label_in_the_parity_of_the_length_is_caught() -> None:
 
 @pytest.mark.parametrize("choose", [by_position, by_runs])
 def test_a_label_in_the_places_is_caught_and_not_blamed_on_the_length(choose: Choose) -> None:
-    leaks = find_leaks(*planted(choose, 300, seed=1), target="decision")
+    leaks = find_leaks(*planted(choose, 120, seed=1), target="decision")
     assert leaks.mask.found
     assert leaks.mask.score > 0.95
     assert not leaks.length.found
     assert leaks.verdicts[0].startswith("The mask alone gives the decision away for the most part: ")
 
 
-@pytest.mark.parametrize("describe", [shape_features, shown_features])
-def test_harmless_masks_are_rarely_suspected(describe: Describe) -> None:
+def test_harmless_masks_are_rarely_suspected() -> None:
     """With 19 shuffles, p is .05 in 1 of 20 cases; 6 or more of 30 would be too many."""
     ps = []
     for seed in range(30):
         masks, labels = planted(at_random, 60, seed, n_labels=2 + seed % 2)
-        ps.append(run_probes(describe(masks), count_features(masks), numbered(labels), 19, seed)[-1])
+        describe = (shape_features, shown_features)[seed // 2 % 2]
+        codes = np.array(["abc".index(label) for label in labels])
+        ps.append(run_probes(describe(masks), count_features(masks), codes, 19, seed)[-1])
     assert sum(p <= 0.05 for p in ps) <= 5
     assert 0.3 < np.mean(ps) < 0.75
 
 
-def numbered(labels: Sequence[str]) -> Codes:
-    return np.array(["abc".index(label) for label in labels])
-
-
 def test_nothing_is_said_of_masks_that_know_nothing() -> None:
-    leaks = find_leaks(*planted(at_random, 200, seed=5))
+    leaks = find_leaks(*planted(at_random, 100, seed=5))
     assert not leaks.mask.found
     assert leaks.verdicts[0].startswith("No clear sign that the mask alone gives the label away: balanced accuracy 0.")
     assert 0.45 < leaks.mask.shuffled_mean < leaks.mask.shuffled_high < 0.65
 
 
-def test_what_the_length_of_the_document_gives_away_is_not_the_extractors_doing() -> None:
-    generator = np.random.default_rng(2)
-    codes = generator.integers(2, size=200)
-    masks = [Mask(at_random(generator, int(generator.integers(40, 80) + 60 * code), 0)) for code in codes]
-    leaks = find_leaks(masks, [str(code) for code in codes])
-    assert leaks.document.found
-    assert leaks.verdicts[3] == DOCUMENT_LENGTH_NOTE
-
-
-RULES: dict[str, Callable[[np.ndarray[tuple[int], np.dtype[np.int64]]], np.ndarray[tuple[int], np.dtype[Any]]]] = {
+RULES: dict[str, Callable[[NDArray[np.int64]], NDArray[Any]]] = {
     "more than half of them": lambda counts: counts > np.median(counts),
     "odd or even": lambda counts: counts % 2,
     "neither few nor many": lambda counts: (counts > np.quantile(counts, 0.3)) & (counts <= np.quantile(counts, 0.7)),
@@ -200,25 +190,47 @@ def test_labels_that_depend_on_the_number_of_words_alone_are_always_caught(rule:
 
 def test_the_same_seed_gives_the_same_result() -> None:
     masks, labels = planted(at_random, 60, seed=0)
-    features = shape_features(masks), count_features(masks)
-    first, second, third = (run_probes(*features, numbered(labels), 9, seed) for seed in (1, 1, 2))
+    first, second, third = (find_length_leak(masks, labels, seed=seed) for seed in (1, 1, 2))
     assert first == second != third
 
 
-def test_one_mask_of_each_text_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fresh.audit.leakage.run_probes", lambda *_: (0.5, 0.5, 0.5, 0.5, 1.0))
+@pytest.fixture
+def probed(monkeypatch: pytest.MonkeyPatch) -> list[list[float]]:
+    """The numbers of words of the masks that each call probes, without probing them."""
+    kept: list[list[float]] = []
+
+    def run(features: Any, *_: Any) -> tuple[float, ...]:
+        kept.append(features[:, 0].tolist())
+        return (0.5, 0.5, 0.5, 0.5, 1.0)
+
+    monkeypatch.setattr("fresh.audit.leakage.run_probes", run)
+    return kept
+
+
+def test_one_mask_of_each_text_is_sampled(probed: list[list[float]]) -> None:
     texts = [str(number) for number in range(40)] * 3
-    leaks = find_leaks([mask("x-")] * 120, ["a", "b"] * 60, texts=texts)
+    masks = [Mask(np.arange(200) < number + 1) for number in range(120)]
+    leaks = find_leaks(masks, ["a", "b"] * 60, texts=texts)
+    find_leaks(masks, ["a", "b"] * 60, texts=texts, seed=1)
     assert leaks.mask.n_masks == 40
-    rows = _sample_one_each(texts, seed=0)
-    assert [texts[row] for row in sorted(rows, key=lambda row: row % 40)] == texts[:40]
+    rows = [int(kept) - 1 for kept in probed[0]]
+    assert sorted(row % 40 for row in rows) == list(range(40))
     assert len({row // 40 for row in rows}) == 3
-    assert rows != _sample_one_each(texts, seed=1)
+    assert probed[0] == probed[1] != probed[3]
 
 
-def test_rare_labels_are_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_masks_some_are_sampled(probed: list[list[float]]) -> None:
+    masks = [Mask.full(1 + number % 50) for number in range(2 * MAX_MASKS)]
+    for n_masks in (MAX_MASKS, 2 * MAX_MASKS):
+        assert find_length_leak(masks[:n_masks], ["a", "b"] * (n_masks // 2)).n_masks == MAX_MASKS
+    whole, sample = probed
+    assert whole == [len(mask) for mask in masks[:MAX_MASKS]]
+    assert whole != sample
+
+
+@pytest.mark.usefixtures("probed")
+def test_rare_labels_are_left_out_by_name() -> None:
     masks, labels = planted(at_random, 60, seed=0)
-    monkeypatch.setattr("fresh.audit.leakage.run_probes", lambda *_: (0.5, 0.5, 0.5, 0.5, 1.0))
     leaks = find_leaks(masks, ["rare"] * 9 + labels[9:])
     assert (leaks.mask.n_masks, leaks.mask.n_labels, leaks.mask.left_out) == (51, 2, ("rare",))
     assert leaks.verdicts[-1] == "Left out for having fewer than 10 masks: rare."
@@ -256,23 +268,16 @@ def test_no_remark_on_documents_where_they_give_nothing_away() -> None:
 def test_balanced_accuracy_agrees_with_scikit_learn(more: list[int], data: st.DataObject) -> None:
     gold = np.array([0, 1, 2, *more])
     guesses = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(gold), max_size=len(gold))))
-    assert Labeling(gold, gold).score(guesses) == pytest.approx(balanced_accuracy_score(gold, guesses))
+    assert balanced_accuracy(gold, guesses) == pytest.approx(balanced_accuracy_score(gold, guesses))
 
 
 @given(st.lists(st.integers(0, 2), min_size=30, max_size=60), st.integers(0, 5))
 def test_every_fold_has_its_share_of_each_label(values: list[int], seed: int) -> None:
     codes = np.array(values)
-    folds = Labeling.sample(codes, np.random.default_rng(seed)).folds
+    folds = assign_folds(codes, np.random.default_rng(seed))
     for code in set(values):
         counts = np.bincount(folds[codes == code], minlength=N_FOLDS)
         assert counts.max() - counts.min() <= 1
-
-
-def test_of_many_masks_some_are_sampled() -> None:
-    assert _sample(list(range(MAX_MASKS)), 0) == list(range(MAX_MASKS))
-    rows = _sample(list(range(MAX_MASKS * 2)), 0)
-    assert len(set(rows)) == MAX_MASKS
-    assert rows == sorted(rows)
 
 
 @pytest.mark.parametrize(
@@ -287,6 +292,67 @@ def test_of_many_masks_some_are_sampled() -> None:
 def test_what_cannot_be_checked_is_refused(n_masks: int, labels: str, options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         find_leaks([mask("x-")] * n_masks, list(labels), **options)
+
+
+# Verdicts
+
+
+def explanations(masks: Sequence[Mask], query: str = "") -> list[Explanation]:
+    documents = [
+        Document.from_words([f"w{n}"] * len(mask), tuple(query.split()), str(n)) for n, mask in enumerate(masks)
+    ]
+    return [cheats.explained(*row, cheats.sure("pos")) for row in zip(documents, masks, strict=True)]
+
+
+LABELS = ["pos", "neg"] * 40
+
+
+def test_without_a_choice_or_two_labels_masks_are_not_checked() -> None:
+    whole = check_masks(explanations([Mask.full(3)] * 80), LABELS, "label")
+    assert (whole.name, whole.found, whole.evidence) == ("masks and labels", "not run", ())
+    assert "keeps all words" in whole.says
+    items = explanations([mask("x--")] * 4)
+    for found, target in (
+        (check_masks(items, ["pos"] * 4, "decision"), "decision"),
+        (check_length(items, ["pos"] * 4), "label"),
+    ):
+        assert found.found == "not run"
+        assert found.says.startswith(f"Fewer than two {target}s have 10 masks")
+
+
+def test_documents_of_another_length_are_no_leak() -> None:
+    generator = np.random.default_rng(0)
+    sizes = [int(generator.integers(20, 30) if label == "pos" else generator.integers(5, 12)) for label in LABELS]
+    items = explanations([Mask.from_spans([(0, size // 2)], size) for size in sizes])
+    found = check_masks(items, LABELS, "label")
+    assert found.found == "holds"
+    assert found.evidence[-1] == DOCUMENT_LENGTH_NOTE
+    assert found.says.endswith(f"; p = 0.01. {DOCUMENT_LENGTH_NOTE}")
+    assert check_length(items, LABELS).found == "look here"
+
+
+def test_the_number_of_words_shown_is_judged_by_itself() -> None:
+    masks = [Mask.full(9 + number % 5 + 10 * (label == "pos")) for number, label in enumerate(LABELS)]
+    assert check_length(explanations(masks), LABELS).found == "look here"
+    sizes = np.random.default_rng(3).integers(2, 12, size=80)
+    found = check_length(explanations([Mask.from_spans([(0, int(size))], 20) for size in sizes]), LABELS)
+    assert found.found == "holds"
+    assert found.says.startswith("No clear sign that the number of words shown alone gives the label away: balanced ")
+    assert found.evidence == ("80 rationales of 2 labels.",)
+
+
+@pytest.mark.parametrize("query", ["", "why"])
+def test_only_with_queries_do_masks_share_a_text(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    nothing = Leak("", "label", 1.0, 1.0, 1.0, 1.0, 1.0, 0, 1)
+
+    def find(_masks: Any, _labels: Any, _target: str, texts: Any, seed: int) -> Leaks:
+        given.append((texts, seed))
+        return Leaks(nothing, nothing, nothing)
+
+    monkeypatch.setattr("fresh.audit.leakage.find_leaks", find)
+    check_masks(explanations([mask("x-")] * 2, query), ["pos"] * 2, "label", 7)
+    assert given == [(["w0 w0", "w1 w1"] if query else None, 7)]
 
 
 def test_checks_are_imported_without_heavy_packages() -> None:

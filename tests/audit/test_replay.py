@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 
@@ -16,6 +15,7 @@ from fresh.audit.replay import (
     OTHER_BATCHES,
     OTHER_MACHINE,
     _parse_saved,
+    _Tally,
     format_prediction,
     match_documents,
     read_saved,
@@ -44,6 +44,17 @@ def explained(model: Rationalizer, toy: Splits) -> list[Explanation]:
     return model.explain([example.document for example in toy.test])
 
 
+@pytest.fixture(scope="module")
+def many(toy: Splits) -> list[Document]:
+    """More documents than one batch."""
+    return [example.document for example in (*toy.train, *toy.dev, *toy.test)][:N_MANY]
+
+
+@pytest.fixture(scope="module")
+def many_explained(model: Rationalizer, many: list[Document]) -> list[Explanation]:
+    return list(model.explain_stream(iter(many)))
+
+
 @given(documents())
 def test_words_and_query_are_rewritten_without_the_id(document: Document) -> None:
     rationale = document.cut(Mask.full(len(document.words)))
@@ -64,10 +75,9 @@ def test_reported_predictions_are_computed_again(model: Rationalizer, explained:
     assert found.evidence[1].startswith("Read once more in another order: probabilities are at most ")
 
 
-def test_more_documents_than_one_batch(model: Rationalizer, toy: Splits) -> None:
-    many = [example.document for example in (*toy.train, *toy.dev, *toy.test)][: BATCH_SIZE + 40]
-    assert len(many) == BATCH_SIZE + 40
-    assert replay(model.predictor, list(model.explain_stream(iter(many)))).found == "holds"
+def test_more_documents_than_one_batch(model: Rationalizer, many_explained: list[Explanation]) -> None:
+    assert len(many_explained) == N_MANY > BATCH_SIZE
+    assert replay(model.predictor, many_explained).found == "holds"
 
 
 def test_a_doctored_prediction_is_found(model: Rationalizer, explained: list[Explanation]) -> None:
@@ -103,28 +113,23 @@ def test_the_last_bit_counts_and_rounding_is_explained(model: Rationalizer, expl
 
 def test_a_query_is_shown(model: Rationalizer) -> None:
     document = Document.from_words(("a", "good", "film"), ("praise", "it"), "asked")
-    found = replay(
-        model.predictor, [Explanation(document, Mask.full(3), document.cut(Mask.full(3)), cheats.sure("pos"))]
-    )
+    found = replay(model.predictor, [cheats.explained(document, Mask.full(3), cheats.sure("pos"))])
     assert "  query: praise it" in found.evidence
-
-
-def replay_toy(model: Rationalizer, toy: Splits) -> Verdict:
-    return replay(model.predictor, model.explain([example.document for example in toy.test]))
 
 
 def test_a_predictor_that_knows_documents_by_id_is_found(model: Rationalizer, toy: Splits) -> None:
     known = {example.document.id: example.label for example in toy.test}
-    found = replay_toy(replace(model, predictor=cheats.Librarian(model.predictor.classifier, known)), toy)
+    knowing = replace(model, predictor=cheats.Answering(model.predictor.classifier, cheats.librarian(known)))
+    found = replay(knowing.predictor, knowing.explain([example.document for example in toy.test]))
     assert found.found == "broken"
     assert found.says.startswith("16 of 32 predictions")
 
 
 def test_a_predictor_with_secret_information_is_found(model: Rationalizer, toy: Splits) -> None:
     passed: list[int] = []
-    smuggler = cheats.Smuggler(model.extractor, passed)
-    receiver = cheats.Receiver(model.predictor.classifier, passed)
-    found = replay_toy(replace(model, extractor=smuggler, predictor=receiver), toy)
+    receiver = cheats.Answering(model.predictor.classifier, cheats.receiver(passed))
+    informed = replace(model, extractor=cheats.Smuggler(model.extractor, passed), predictor=receiver)
+    found = replay(receiver, informed.explain([example.document for example in toy.test]))
     assert found.found == "broken"
     assert "depend on what else is read" in found.says
     assert found.evidence[1] == "Read once more in another order: probabilities are at most 1.0e+00 apart."
@@ -134,14 +139,9 @@ def test_a_predictor_with_secret_information_is_found(model: Rationalizer, toy: 
 
 
 @pytest.fixture(scope="module")
-def many(toy: Splits) -> list[Document]:
-    return [example.document for example in (*toy.train, *toy.dev, *toy.test)][:N_MANY]
-
-
-@pytest.fixture(scope="module")
-def lines(model: Rationalizer, many: list[Document]) -> list[str]:
+def lines(many_explained: list[Explanation]) -> list[str]:
     """What `fresh explain` writes."""
-    return [json.dumps(to_record(item), ensure_ascii=False) for item in model.explain_stream(iter(many))]
+    return [json.dumps(to_record(item), ensure_ascii=False) for item in many_explained]
 
 
 @pytest.fixture
@@ -157,10 +157,11 @@ def replayed(model: Rationalizer, many: list[Document], lines: list[str], tmp_pa
 @given(documents())
 def test_a_saved_explanation_is_restored(document: Document) -> None:
     for mask in (Mask.full(len(document.words)), Mask.from_spans([(0, 1)], len(document.words))):
-        explanation = Explanation(document, mask, document.cut(mask), Prediction("a", {"a": 0.75, "b": 0.25}))
-        saved = _parse_saved(Row(to_record(explanation), "explained.jsonl", "line 7", 7))
+        explanation = cheats.explained(document, mask, Prediction("a", {"a": 0.75, "b": 0.25}))
+        saved, tally = _parse_saved(Row(to_record(explanation), "explained.jsonl", "line 7", 7)), _Tally()
         assert saved.line == 7
-        assert restore(saved, document) == explanation
+        assert restore(saved, document, tally) == explanation
+        assert tally.differences == []
 
 
 def test_saved_predictions_are_computed_again_to_the_bit(replayed: Replayed) -> None:
@@ -208,10 +209,8 @@ def test_groups_that_are_whole_must_be_equal_to_the_bit_also_where_lines_are_mis
 ) -> None:
     def nudge(number: int) -> Callable[[Records], Records]:
         def change(records: Records) -> Records:
-            record = records[number]
-            for label in record["probabilities"]:
-                record["probabilities"][label] += 1e-9
-            record["probability"] = record["probabilities"][record["label"]]
+            table = {label: value + 1e-9 for label, value in records[number]["probabilities"].items()}
+            records[number] |= {"probabilities": table, "probability": table[records[number]["label"]]}
             return records[:-5]
 
         return change
@@ -225,13 +224,10 @@ def test_groups_that_are_whole_must_be_equal_to_the_bit_also_where_lines_are_mis
 
 
 def test_a_changed_label_is_named(replayed: Replayed, lines: list[str]) -> None:
-    honest = json.loads(lines[300 - 10])
+    honest = json.loads(lines[290])
     other = {"neg": "pos", "pos": "neg"}[honest["label"]]
-
-    def change(records: Records) -> None:
-        records[290] |= {"label": other, "probability": honest["probabilities"][other]}
-
-    found = replayed(change)
+    changed = {"label": other, "probability": honest["probabilities"][other]}
+    found = replayed(lambda records: records[290].update(changed))
     assert found.found == "broken"
     assert found.says.startswith(f"1 of {N_MANY} saved explanations are not what the model predicts")
     assert found.evidence == (
@@ -242,18 +238,13 @@ def test_a_changed_label_is_named(replayed: Replayed, lines: list[str]) -> None:
 
 
 def test_other_words_of_the_text_are_found_by_their_prediction(
-    replayed: Replayed, lines: list[str], many: list[Document]
+    replayed: Replayed, many_explained: list[Explanation]
 ) -> None:
-    def change(records: Records) -> None:
-        saved = [(piece["start"], piece["end"]) for piece in records[0]["rationale"]]
-        dropped = [not any(start <= at < end for start, end in saved) for at, _ in many[0].spans]
-        kept = Mask(np.array(dropped))
-        other = Explanation(many[0], kept, many[0].cut(kept), Prediction("a", {"a": 1.0}))
-        records[0] |= {name: to_record(other)[name] for name in ("rationale", "ratio")}
-
-    found = replayed(change)
+    first = many_explained[0]
+    other = to_record(cheats.explained(first.document, ~first.mask, first.prediction))
+    found = replayed(lambda records: records[0].update({name: other[name] for name in ("rationale", "ratio")}))
     assert found.evidence[0] == f"{N_MANY} saved predictions computed again, 1 differ."
-    assert found.evidence[1].startswith(f"line 1, document {many[0].id!r}: the ")
+    assert found.evidence[1].startswith(f"line 1, document {first.document.id!r}: the ")
     assert "from the rationale alone it is" in found.evidence[1]
 
 
@@ -302,10 +293,7 @@ def test_many_differences_are_counted(replayed: Replayed) -> None:
 
 def test_documents_with_one_id_are_distinguished_by_their_text(tmp_path: Path) -> None:
     first, second = (Document.from_words((word, "film"), (), "same") for word in ("good", "bad"))
-    answer = Prediction("a", {"a": 1.0})
-    record = to_record(
-        Explanation(second, Mask.from_spans([(0, 1)], 2), second.cut(Mask.from_spans([(0, 1)], 2)), answer)
-    )
+    record = to_record(cheats.explained(second, Mask.from_spans([(0, 1)], 2), cheats.sure("neg")))
     saved = read_saved(small.write_jsonl(tmp_path / "explained.jsonl", [record, record, record]))
     assert match_documents(saved, [first, second]) == [second, first, None]
 
@@ -320,6 +308,8 @@ LINE = '{"id": "a", "label": "b", "probability": %s, "probabilities": {"b": 1}, 
         ("text,label\na,b\n", r"explained\.jsonl, line 1: broken JSON"),
         ('{"text": "a", "label": "b"}', r"line 1 is not an explanation: it has no id"),
         (LINE % ("NaN", "[]"), r"line 1 is not an explanation: its probability cannot be read"),
+        (LINE % ("1" + 400 * "0", "[]"), r"line 1 is not an explanation: its probability cannot be read"),
+        (LINE % ("true", "[]"), r"line 1 is not an explanation: its probability cannot be read"),
         (LINE % (1, "[[0, 1]]"), r"line 1 is not an explanation: its rationale cannot be read"),
     ],
 )
@@ -333,16 +323,11 @@ def test_other_files_are_refused(text: str, message: str, tmp_path: Path) -> Non
 def test_a_model_with_other_labels_and_data_with_other_names_are_refused(
     model: Rationalizer, many: list[Document], tmp_path: Path
 ) -> None:
-    foreign = Explanation(
-        many[0],
-        Mask.full(len(many[0].words)),
-        many[0].cut(Mask.full(len(many[0].words))),
-        Prediction("good", {"bad": 0.25, "good": 0.75}),
-    )
+    whole = Mask.full(len(many[0].words))
+    foreign = cheats.explained(many[0], whole, Prediction("good", {"bad": 0.25, "good": 0.75}))
     path = small.write_jsonl(tmp_path / "explained.jsonl", [to_record(foreign)])
     with pytest.raises(DataError, match=r"explained\.jsonl is from another model.* bad, good.* neg, pos"):
         replay_saved(model, many, path)
-    stranger = Document.from_words(("film",), (), "stranger")
-    own = Explanation(stranger, Mask.full(1), stranger.cut(Mask.full(1)), Prediction("neg", {"neg": 1.0, "pos": 0.0}))
+    stranger = cheats.explained(Document.from_words(("film",), (), "stranger"), Mask.full(1), cheats.sure("neg"))
     with pytest.raises(DataError, match=rf"None of the 1 documents.*'stranger'.*{many[0].id!r}.*`id`"):
-        replay_saved(model, many, small.write_jsonl(path, [to_record(own)]))
+        replay_saved(model, many, small.write_jsonl(path, [to_record(stranger)]))

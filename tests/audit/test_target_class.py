@@ -1,6 +1,7 @@
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -8,26 +9,24 @@ import numpy as np
 import pytest
 import torch
 
+import cheats
 import small
-from fresh.attribution import SCORERS, TargetedScorer, is_targeted, make_scorer, needs_support, with_target
+from fresh.attribution import SCORERS, TargetedScorer, is_targeted, make_scorer, with_target
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.target_class import (
-    PREDICTED,
-    _compare_classes,
     _count_outcome,
-    _Outcome,
     _runner_up,
     _score_for,
     check_target_class,
 )
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
-from fresh.metrics.classification import accuracy
+from fresh.metrics.classification import accuracy, macro_f1
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.predictor import Predictor
-from fresh.progress import SILENT, Progress
+from fresh.progress import SILENT
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -71,29 +70,17 @@ def scorer_of(name: str, support: SupportModel) -> TargetedScorer:
 # Every scorer that explains a label can explain another
 
 
-def test_all_scorers_that_differentiate_or_leave_words_out_have_a_target() -> None:
-    assert set(SCORERS) - set(TARGETED) == {"attention", "random"}
-    assert all(map(needs_support, TARGETED))
-
-
 @pytest.mark.parametrize("name", TARGETED)
-def test_the_predicted_label_is_the_default_target(name: str, three: SupportModel) -> None:
-    scorer, items = scorer_of(name, three), documents(4)
-    for document, plain in zip(items, scorer.score(items), strict=True):
-        [asked] = with_target(scorer, plain.target).score([document])
-        np.testing.assert_allclose(asked.scores, plain.scores, atol=1e-9)
-        assert asked.target == plain.target
-
-
-@pytest.mark.parametrize("name", TARGETED)
-def test_a_scorer_explains_its_target(name: str, three: SupportModel) -> None:
+def test_a_scorer_explains_its_target_and_by_default_the_predicted_label(name: str, three: SupportModel) -> None:
     scorer, items = scorer_of(name, three), documents(4)
     found = {label: with_target(scorer, label).score(items) for label in ("a", "b", "c")}
     for label, saliencies in found.items():
         assert {saliency.target for saliency in saliencies} == {label}
+    for place, plain in enumerate(scorer.score(items)):
+        np.testing.assert_allclose(found[plain.target][place].scores, plain.scores, atol=1e-9)
     longest = max(range(4), key=lambda place: len(items[place].words))
-    rows = [found[label][longest].scores for label in found]
-    assert not any(np.allclose(rows[one], rows[other]) for one, other in ((0, 1), (1, 2), (0, 2)))
+    for one, other in combinations((saliencies[longest].scores for saliencies in found.values()), 2):
+        assert not np.allclose(one, other)
     assert scorer.support.target is None  # the scorer itself is as it was
 
 
@@ -127,44 +114,54 @@ def test_documents_are_scored_for_their_own_classes_in_their_order(three: Suppor
         assert (saliency.id, saliency.target) == (document.id, label)
 
 
-def mixed(toy: Splits) -> list[Example]:
-    """Documents with a good and a bad word each, so the prediction depends on which one is selected."""
-    return [
-        Example(Document.from_words((*example.document.words, word), id=example.document.id), example.label)
-        for example in toy.test
-        for word in (("bad",) if example.label == "pos" else ("good",))
-    ]
+def explain_all(model: Rationalizer, examples: Sequence[Example]) -> list[Explanation]:
+    return model.explain([example.document for example in examples])
 
 
-def test_figures_are_those_computed_by_hand(occlusion_model: Rationalizer, toy: Splits) -> None:
-    explained = occlusion_model.explain([example.document for example in toy.test])
-    own, runner, random = _compare_classes(occlusion_model, toy.test, explained, seed=0)
-    extractor = occlusion_model.extractor
+def test_figures_are_those_computed_by_hand(rationalizer: Rationalizer, toy: Splits) -> None:
+    explained = explain_all(rationalizer, toy.test)
+    extractor = rationalizer.extractor
     assert isinstance(extractor, SaliencyExtractor)
     assert is_targeted(extractor.scorer)
-    gold = [example.label for example in toy.test]
-    assert own.accuracy == accuracy(gold, [item.prediction.label for item in explained])
     answers: list[str] = []
-    n_followed = n_stayed = 0
+    n_other = n_followed = n_stayed = n_same = 0
     for example, item in zip(toy.test, explained, strict=True):
         [answer] = extractor.scorer.support.predict([example.document])
         asked = {"neg": "pos", "pos": "neg"}[answer.label]
         scores = with_target(extractor.scorer, asked).score([example.document])
         [mask] = select_masks(extractor.discretizer, scores)
-        [found] = occlusion_model.predictor.predict([example.document.cut(mask)])
+        [found] = rationalizer.predictor.predict([example.document.cut(mask)])
         answers.append(found.label)
+        n_same += item.mask == mask
+        n_other += item.prediction.label != asked
         n_followed += item.prediction.label != asked == found.label
         n_stayed += item.prediction.label == found.label != asked
-    assert runner.accuracy == accuracy(gold, answers)
-    assert (runner.n_followed, runner.n_kept) == (n_followed, n_stayed)
-    assert 0 < random.n_other < runner.n_other <= runner.n_documents == 32
-    assert random.n_same > runner.n_same
+    gold, labels = [example.label for example in toy.test], rationalizer.labels
+    own = [item.prediction.label for item in explained]
+    evidence = check_target_class(rationalizer, toy.test, explained).evidence
+    assert evidence[0] == (
+        f"Words for the class that the support model predicts: accuracy {accuracy(gold, own):.3f}, "
+        f"macro-F1 {macro_f1(gold, own, labels):.3f}."
+    )
+    assert evidence[1] == (
+        f"Words for its runner-up: accuracy {accuracy(gold, answers):.3f}, macro-F1 "
+        f"{macro_f1(gold, answers, labels):.3f}; of {n_other} documents with words for another class than the "
+        f"prediction, {n_stayed} ({n_stayed / n_other:.1%}) keep their prediction and {n_followed} "
+        f"({n_followed / n_other:.1%}) change it to that class; {n_same} of 32 rationales stay the same."
+    )
+    at_random = re.search(r"of (\d+) documents .* (\d+) of 32 rationales stay the same", evidence[2])
+    assert at_random is not None
+    assert 0 < int(at_random[1]) < n_other <= 32
+    assert int(at_random[2]) > n_same
 
 
-def test_predictions_that_follow_the_class_are_flagged(occlusion_model: Rationalizer, toy: Splits) -> None:
-    examples = mixed(toy)
-    explained = occlusion_model.explain([example.document for example in examples])
-    found = check_target_class(occlusion_model, examples, explained)
+def test_predictions_that_follow_the_class_are_flagged(rationalizer: Rationalizer, toy: Splits) -> None:
+    # Documents with a good and a bad word each, so the prediction depends on which one is selected.
+    added = {"pos": "bad", "neg": "good"}
+    examples = [
+        Example(Document.from_words((*item.document.words, added[item.label])), item.label) for item in toy.test
+    ]
+    found = check_target_class(rationalizer, examples, explain_all(rationalizer, examples))
     assert (found.name, found.found) == ("asked class", "look here")
     assert re.match(
         r"When words are selected for a class other than the prediction, \d+\.\d% of the predictions stay for its "
@@ -175,35 +172,23 @@ def test_predictions_that_follow_the_class_are_flagged(occlusion_model: Rational
     assert len(found.evidence) == 4
 
 
-def test_predictions_that_stay_are_fine(occlusion_model: Rationalizer, toy: Splits) -> None:
-    most = replace(occlusion_model, extractor=replace(occlusion_model.extractor, discretizer=TopK(0.8)))  # type: ignore[type-var]
-    explained = most.explain([example.document for example in toy.test])
-    found = check_target_class(most, toy.test, explained)
+def keeping(model: Rationalizer, ratio: float) -> Rationalizer:
+    return replace(model, extractor=replace(model.extractor, discretizer=TopK(ratio)))  # type: ignore[type-var]
+
+
+def test_predictions_that_stay_are_fine(rationalizer: Rationalizer, toy: Splits) -> None:
+    most = keeping(rationalizer, 0.8)
+    found = check_target_class(most, toy.test, explain_all(most, toy.test))
     assert found.found == "holds"
     assert found.says.endswith(": at least half of the predictions stay.")
 
 
-def test_nothing_is_shown_where_words_for_another_class_are_the_same(
-    occlusion_model: Rationalizer, toy: Splits
-) -> None:
-    whole = replace(occlusion_model, extractor=replace(occlusion_model.extractor, discretizer=TopK(1.0)))  # type: ignore[type-var]
-    explained = whole.explain([example.document for example in toy.test])
-    found = check_target_class(whole, toy.test, explained)
+def test_nothing_is_shown_where_words_for_another_class_are_the_same(rationalizer: Rationalizer, toy: Splits) -> None:
+    whole = keeping(rationalizer, 1.0)
+    found = check_target_class(whole, toy.test, explain_all(whole, toy.test))
     assert found.found == "not run"
     assert "(100.0%) keep their prediction and 0 (0.0%) change it" in found.evidence[1]
     assert found.evidence[1].endswith("32 of 32 rationales stay the same.")
-
-
-def test_an_outcome_in_words() -> None:
-    assert _Outcome(PREDICTED, 0.5, 0.25, 4, 4, 0, 0, 0).sentence == (
-        "Words for the class that the support model predicts: accuracy 0.500, macro-F1 0.250."
-    )
-    assert _Outcome("its runner-up", 0.5, 0.25, 4, 1, 0, 0, 0).share_followed == 0
-    assert _Outcome("its runner-up", 0.5, 0.25, 4, 1, 4, 1, 2).sentence == (
-        "Words for its runner-up: accuracy 0.500, macro-F1 0.250; of 4 documents with words for another class than "
-        "the prediction, 1 (25.0%) keep their prediction and 2 (50.0%) change it to that class; 1 of 4 rationales stay "
-        "the same."
-    )
 
 
 def test_predictions_of_a_third_class_neither_stay_nor_follow() -> None:
@@ -217,32 +202,21 @@ def test_predictions_of_a_third_class_neither_stay_nor_follow() -> None:
     assert (found.n_other, found.n_kept, found.n_followed, found.n_same) == (4, 1, 1, 5)
 
 
-@dataclass(frozen=True, slots=True)
-class Scattering(Predictor):
-    """A predictor whose answers change with the words, to whatever class comes next."""
-
-    def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
-        """Answer by the letters of the words."""
-        labels = self.classifier.labels
-        places = [sum(map(ord, " ".join(item.words))) % len(labels) for item in rationales]
-        return [Prediction(labels[place], {label: 1 / len(labels) for label in labels}) for place in places]
-
-
 def test_predictions_that_change_to_any_other_class_do_not_stay(three: SupportModel) -> None:
     """With three classes, less than half of the predictions follow, and still most do not stay."""
-    model = small.rationalizer(three, Scattering(three.classifier), TopK(0.2))
-    items = [document for document in documents(120) if not document.query]
-    explained = model.explain(items)
-    examples = [Example(item.document, item.prediction.label) for item in explained]
-    _, runner, random = _compare_classes(model, examples, explained, seed=0)
-    assert runner.share_followed < 0.5
-    assert runner.share_kept < 0.5
-    found = check_target_class(model, examples, explained)
+
+    def scatter(_place: int, rationale: Rationale) -> Prediction:
+        label = "abc"[sum(map(ord, " ".join(rationale.words))) % 3]  # other words, some other class
+        return Prediction(label, dict.fromkeys("abc", 1 / 3))
+
+    model = small.rationalizer(three, cheats.Answering(three.classifier, scatter), TopK(0.2))
+    explained = model.explain([document for document in documents(120) if not document.query])
+    found = check_target_class(model, [Example(item.document, item.prediction.label) for item in explained], explained)
     assert found.found == "look here"
-    assert (
-        f" {runner.share_kept:.1%} of the predictions stay for its runner-up and {random.share_kept:.1%} for a "
-        in found.says
-    )
+    shares = re.search(r"\((\d+\.\d)%\) keep their prediction and \d+ \((\d+\.\d)%\)", found.evidence[1])
+    assert shares is not None
+    assert max(map(float, shares.groups())) < 50
+    assert f" {shares[1]}% of the predictions stay for its runner-up and " in found.says
 
 
 class Own:
@@ -255,10 +229,7 @@ class Own:
     [
         ("attention", r"Scores of attention are the same for every class"),
         ("random", r"Scores of random are the same for every class"),
-        (
-            "own",
-            r"custom scorer \S*test_target_class\.Own cannot explain a given class",
-        ),
+        ("own", r"custom scorer \S*test_target_class\.Own cannot explain a given class"),
         ("all words", r"No scorer selects the words"),
         ("people", r"No scorer selects the words"),
         ("tagger", r"A tagger or gate .* cannot explain a given class"),
@@ -267,17 +238,15 @@ class Own:
 def test_without_a_target_the_check_is_not_run(
     name: str, reason: str, support: SupportModel, predictor: Predictor, toy: Splits, encoders: dict[str, Path]
 ) -> None:
-
+    network = NetworkConfig(str(encoders["bert"]))
     extractors: dict[str, Any] = {
         "own": SaliencyExtractor(Own(), TopK(0.2)),  # type: ignore[arg-type]
         "all words": FullText(),
         "people": HumanRationales.of(toy.test),
-        "tagger": SaliencyExtractor(
-            Tagger(build_tagger("words", ClassifierConfig(NetworkConfig(str(encoders["bert"]))))), TopK(0.2)
-        ),
+        "tagger": SaliencyExtractor(Tagger(build_tagger("words", ClassifierConfig(network))), TopK(0.2)),
     }
     extractor = extractors.get(name) or SaliencyExtractor(make_scorer(name, support, {}), TopK(0.2), support)
     model = Rationalizer(extractor, predictor)
-    found = check_target_class(model, toy.test, model.explain([example.document for example in toy.test]))
+    found = check_target_class(model, toy.test, explain_all(model, toy.test))
     assert (found.found, found.evidence) == ("not run", ())
     assert re.search(reason, found.says)

@@ -1,13 +1,13 @@
 """Models that break the wall on purpose, each in its own way."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from fresh.attribution.support_model import SupportModel
-from fresh.document import Document, Mask
+from fresh.document import Document, Explanation, Mask
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction, Rationale
@@ -19,15 +19,17 @@ def sure(label: str) -> Prediction:
     return Prediction(label, {name: float(name == label) for name in ("neg", "pos")})
 
 
+def explained(document: Document, mask: Mask, prediction: Prediction) -> Explanation:
+    return Explanation(document, mask, document.cut(mask), prediction)
+
+
 class FullTextReader(Rationalizer):
     """Shows a rationale, but lets the predictor read the whole text."""
 
     def explain(self, documents: Any, query: str | None = None, ratio: float | None = None) -> Any:
+        answers = self.predictor.predict([item.cut(Mask.full(len(item.words))) for item in documents])
         shown = super().explain(documents)
-        read = [item.document.cut(Mask.full(len(item.mask))) for item in shown]
-        return [
-            replace(item, prediction=answer) for item, answer in zip(shown, self.predictor.predict(read), strict=True)
-        ]
+        return [replace(item, prediction=answer) for item, answer in zip(shown, answers, strict=True)]
 
 
 class PositionReader(Rationalizer):
@@ -35,7 +37,7 @@ class PositionReader(Rationalizer):
 
     def explain(self, documents: Any, query: str | None = None, ratio: float | None = None) -> Any:
         shown = super().explain(documents)
-        return [replace(item, prediction=sure(("neg", "pos")[int(item.mask.kept.argmax()) % 2])) for item in shown]
+        return [replace(item, prediction=odd_or_even(int(item.mask.kept.argmax()))) for item in shown]
 
 
 class Disobedient(Rationalizer):
@@ -44,11 +46,7 @@ class Disobedient(Rationalizer):
     def explain(self, documents: Any, query: str | None = None, ratio: float | None = None) -> Any:
         masks = [Mask.from_spans([(0, 1)], len(document.words)) for document in documents]
         answers = self.predictor.predict([document.cut(mask) for document, mask in zip(documents, masks, strict=True)])
-        shown = super().explain(documents)
-        return [
-            replace(old, mask=mask, rationale=old.document.cut(mask), prediction=new)
-            for old, mask, new in zip(shown, masks, answers, strict=True)
-        ]
+        return [explained(*row) for row in zip(documents, masks, answers, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +63,6 @@ class Smuggler:
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver(Predictor):
-    """A predictor that answers by the positions from a smuggler, whatever it reads."""
-
-    passed: list[int] = field(default_factory=list)
-
-    def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
-        return [sure(("neg", "pos")[self.passed[place % len(self.passed)] % 2]) for place in range(len(rationales))]
-
-
-@dataclass(frozen=True, slots=True)
-class Librarian(Predictor):
-    """A predictor that recognizes documents by their ids."""
-
-    known: dict[str, str] = field(default_factory=dict)
-
-    def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
-        return [sure(self.known.get(item.id, "neg")) for item in rationales]
-
-
-@dataclass(frozen=True, slots=True)
 class Teller:
     """An extractor that encodes the support model's answer in the number of words: odd or even."""
 
@@ -93,24 +71,43 @@ class Teller:
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
         masks: list[Mask] = []
         for number, answer in enumerate(self.support.predict(documents)):
-            n_words = len(documents[number].words)
             n_kept = 2 * (1 + number % 2) + (answer.label == "pos")
-            kept = np.random.default_rng(number).permutation(n_words) < n_kept
-            masks.append(Mask(kept))
+            masks.append(Mask(np.random.default_rng(number).permutation(len(documents[number].words)) < n_kept))
         return masks
 
 
-@dataclass(frozen=True, slots=True)
-class Counter(Predictor):
-    """A predictor that answers by whether the number of words is odd."""
-
-    def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
-        return [sure(("neg", "pos")[len(item.words) % 2]) for item in rationales]
+Answer = Callable[[int, Rationale], Prediction]
 
 
 @dataclass(frozen=True, slots=True)
-class LongOrShort(Predictor):
-    """A predictor that answers by whether there are many words."""
+class Answering(Predictor):
+    """A predictor that answers as one likes, given the place and the content of each rationale."""
+
+    answer: Answer = field(default=lambda _place, _rationale: sure("neg"))
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
-        return [sure("pos" if len(item.words) > 3 else "neg") for item in rationales]
+        return [self.answer(place, rationale) for place, rationale in enumerate(rationales)]
+
+
+def odd_or_even(number: int) -> Prediction:
+    return sure(("neg", "pos")[number % 2])
+
+
+def receiver(passed: list[int]) -> Answer:
+    """Answer by the positions from a smuggler, whatever is read."""
+    return lambda place, _: odd_or_even(passed[place % len(passed)])
+
+
+def librarian(known: dict[str, str]) -> Answer:
+    """Recognize documents by their ids."""
+    return lambda _, rationale: sure(known.get(rationale.id, "neg"))
+
+
+def counter(_place: int, rationale: Rationale) -> Prediction:
+    """Answer by whether the number of words is odd."""
+    return odd_or_even(len(rationale.words))
+
+
+def long_or_short(_place: int, rationale: Rationale) -> Prediction:
+    """Answer by whether there are many words."""
+    return sure("pos" if len(rationale.words) > 3 else "neg")

@@ -4,8 +4,10 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from fresh.document import Document, Mask
+from fresh.document import Document, Explanation, Mask
+from fresh.reporting.report import Verdict
 
 # English, and small. Words of negation (no, not, never, n't) are left out on purpose, since they often decide.
 ENGLISH = """
@@ -44,8 +46,7 @@ class Finding:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(NamedTuple):
     """A document, what was kept of it, and what was predicted."""
 
     document: Document
@@ -60,6 +61,26 @@ class _Item:
     @property
     def n_kept(self) -> int:
         return int(self.mask.kept.sum())
+
+
+def check_content(explained: Sequence[Explanation]) -> Verdict:
+    """See whether rationales say something to a reader."""
+    name = "degenerate rationales"
+    if len(explained) < MIN_RATIONALES:
+        says = f"There are {len(explained)} documents, but a statement about all needs at least {MIN_RATIONALES}."
+        return Verdict(name, "not run", says)
+    findings = find_degenerate(
+        [item.document for item in explained],
+        [item.mask for item in explained],
+        [item.prediction.label for item in explained],
+    )
+    degenerate = [finding for finding in findings if finding.degenerate]
+    lines = [f"{finding.sentence} See: {', '.join(map(repr, finding.ids))}." for finding in degenerate]
+    lines += [finding.sentence for finding in findings if not finding.degenerate]
+    if degenerate:
+        return Verdict(name, "look here", " ".join(finding.sentence for finding in degenerate), tuple(lines))
+    says = "No sign of rationales that say nothing: only stop words, always the first words, one word for a class."
+    return Verdict(name, "holds", says, tuple(lines))
 
 
 def find_degenerate(
@@ -77,16 +98,18 @@ def find_degenerate(
     return [*_check_words(items, frozenset(map(str.casefold, stop_words))), *_check_places(items), *_class_words(items)]
 
 
+def _finding(check: str, degenerate: bool, found: Sequence[_Item], total: int, sentence: str) -> Finding:
+    return Finding(check, degenerate, len(found), total, tuple(item.document.id for item in found[:MAX_IDS]), sentence)
+
+
 def _check_words(items: Sequence[_Item], stop_words: Collection[str]) -> Iterator[Finding]:
-    """Look for rationales without words, or without words that say something."""
     nonempty = [item for item in items if item.n_kept]
     empty = [item for item in items if not item.n_kept]
     sentence = f"{len(empty)} of {len(items)} rationales have no words at all."
-    yield Finding("no words", bool(empty), len(empty), len(items), _ids(empty), sentence)
+    yield _finding("no words", bool(empty), empty, len(items), sentence)
     vain = [item for item in nonempty if all(word in stop_words or _is_punctuation(word) for word in item.words)]
     sentence = f"{len(vain)} of {len(nonempty)} rationales consist of punctuation and stop words only."
-    many = len(vain) > MAX_STOP_WORD_SHARE * len(nonempty)
-    yield Finding("stop words", many, len(vain), len(nonempty), _ids(vain), sentence)
+    yield _finding("stop words", len(vain) > MAX_STOP_WORD_SHARE * len(nonempty), vain, len(nonempty), sentence)
 
 
 def _is_punctuation(word: str) -> bool:
@@ -104,7 +127,7 @@ def _check_places(items: Sequence[_Item]) -> Iterator[Finding]:
     for check, found in (("first words", first), ("last words", last)):
         degenerate = len(nonempty) >= MIN_RATIONALES and len(found) >= NEARLY_ALL * len(nonempty)
         sentence = f"{len(found)} of {len(nonempty)} rationales that leave words out are the {check} of their document."
-        yield Finding(check, degenerate, len(found), len(nonempty), _ids(found), sentence)
+        yield _finding(check, degenerate, found, len(nonempty), sentence)
 
     lengths = Counter(item.n_kept for item in partial)
     length, count = lengths.most_common(1)[0] if lengths else (0, 0)
@@ -114,8 +137,9 @@ def _check_places(items: Sequence[_Item]) -> Iterator[Finding]:
         f"and their documents {'differ in length' if differ else 'are all of one length'}."
     )
     degenerate = differ and count == len(partial) >= MIN_RATIONALES
-    found = [item for item in partial if item.n_kept == length]
-    yield Finding("same length", degenerate, count, len(partial), _ids(found), sentence)
+    yield _finding(
+        "same length", degenerate, [item for item in partial if item.n_kept == length], len(partial), sentence
+    )
 
 
 def _class_words(items: Sequence[_Item]) -> Iterator[Finding]:
@@ -128,7 +152,7 @@ def _class_words(items: Sequence[_Item]) -> Iterator[Finding]:
         check, n_others = f"class word of {decision}", len(items) - len(own)
         here = Counter(word for _, words in own for word in words)
         if not here or not n_others:
-            yield Finding(check, False, 0, len(own), (), f"No word can tell {decision!r} from other classes.")
+            yield _finding(check, False, (), len(own), f"No word can tell {decision!r} from other classes.")
             continue
         margins = {word: here[word] / len(own) - (anywhere[word] - here[word]) / n_others for word in sorted(here)}
         word = max(margins, key=lambda word: margins[word])
@@ -139,9 +163,4 @@ def _class_words(items: Sequence[_Item]) -> Iterator[Finding]:
             f"{word!r} is in {n_here} of {len(own)} rationales of {decision!r} "
             f"and in {n_elsewhere} of {n_others} of the others."
         )
-        found = [item for item, words in own if word in words]
-        yield Finding(check, degenerate, len(found), len(own), _ids(found), sentence)
-
-
-def _ids(items: Sequence[_Item]) -> tuple[str, ...]:
-    return tuple(item.document.id for item in items[:MAX_IDS])
+        yield _finding(check, degenerate, [item for item, words in own if word in words], len(own), sentence)

@@ -1,22 +1,26 @@
 """Duplicates and near-duplicates across splits."""
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations, islice, pairwise, product
-from typing import Any
+from itertools import chain, combinations, islice, pairwise, product
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fresh.data.splits import Splits
+from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Document, Example
+from fresh.reporting.report import Verdict
 
 # Jaccard similarity of the sets of three-word runs from which two texts are near-duplicates.
 THRESHOLD = 0.8
 # Pairs that are listed; all are counted.
 MAX_PAIRS = 1_000
+MAX_PAIRS_SHOWN = 5
+# The name of the split that is audited.
+AUDITED = "test"
 # Words in a run.
 RUN_LENGTH = 3
 # Texts that are compared with all earlier ones at a time, which bounds the memory.
@@ -94,17 +98,15 @@ class Duplicates:
         return sum(overlap.n_pairs for overlap in self.overlaps)
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(NamedTuple):
     """The examples of one split that have the same text and query."""
 
     split: str
     key: Key
-    examples: tuple[Example, ...]
+    examples: Sequence[Example]
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
+class _Match(NamedTuple):
     """Two groups of different splits that are duplicates or near-duplicates."""
 
     earlier: _Group
@@ -121,8 +123,9 @@ class _Match:
 
     @property
     def n_labels_differ(self) -> int:
-        before = [example.label for example in self.earlier.examples]
-        return sum(len(before) - before.count(example.label) for example in self.later.examples)
+        # Counted without `pairs`: thousands of copies of one text make millions of pairs.
+        before = Counter(example.label for example in self.earlier.examples)
+        return self.n_pairs - sum(before[example.label] for example in self.later.examples)
 
     def pairs(self) -> Iterator[DuplicatePair]:
         for one, two in product(self.earlier.examples, self.later.examples):
@@ -144,13 +147,39 @@ def find_duplicates(splits: Splits | Mapping[str, Sequence[Example]], threshold:
     if isinstance(splits, Splits):
         splits = {name: getattr(splits, name) for name in ("train", "dev", "test")}
     groups = {name: _group_examples(name, examples) for name, examples in splits.items()}
-    matches = [*_exact_matches(groups), *_near_matches(groups, threshold)]
-    matches.sort(key=lambda match: (-match.similarity, not match.exact))  # stable: ties keep the order of the corpus
-    overlaps = tuple(
-        _count_overlap(groups[earlier], groups[later], earlier, later, matches)
-        for earlier, later in combinations(groups, 2)
-    )
+    matches = sorted(_find_matches(groups, threshold), key=lambda match: (-match.similarity, not match.exact))
+    overlaps = tuple(_count_overlap(before, after, matches) for before, after in combinations(groups.items(), 2))
     return Duplicates(overlaps, tuple(islice((pair for match in matches for pair in match.pairs()), MAX_PAIRS)))
+
+
+def check_splits(
+    examples: Sequence[Example], others: Mapping[str, Sequence[Example]], test_digest: str = ""
+) -> Verdict:
+    """See whether splits share documents, and whether they are the splits of the model.
+
+    :param examples: The test documents.
+    :param others: The other splits by name, the earliest first.
+    :param test_digest: Digest of the documents that training left out for test, if it is known.
+    """
+    name, known = "split hygiene", {name: part for name, part in others.items() if part}
+    if not known:
+        return Verdict(name, "not run", "Only one split is known: there is nothing to compare it with.")
+    if test_digest and test_digest != dataset_digest(examples):
+        says = (
+            "These are not the documents that training left out for test: some of them may have been trained on. Use "
+            "the unchanged training files or, if all documents are new, set whole=True."
+        )
+        return Verdict(name, "look here", says)
+    found = find_duplicates({**known, AUDITED: examples})
+    lines = [overlap.sentence for overlap in found.overlaps]
+    for pair in found.pairs[:MAX_PAIRS_SHOWN]:
+        alike = "the same" if pair.exact else f"{pair.similarity:.0%} alike"
+        labels = ", other labels" if pair.labels_differ else ""
+        lines.append(f"{pair.second_split} {pair.second!r} and {pair.first_split} {pair.first!r}: {alike}{labels}")
+    if not found.n_pairs:
+        return Verdict(name, "holds", "No document is in two splits, word for word or nearly.", tuple(lines))
+    pairs = "1 pair" if found.n_pairs == 1 else f"{found.n_pairs:,} pairs"
+    return Verdict(name, "look here", f"{pairs} of documents in different splits: the same, or nearly.", tuple(lines))
 
 
 def normalize(document: Document) -> Key:
@@ -165,22 +194,14 @@ def _group_examples(split: str, examples: Sequence[Example]) -> list[_Group]:
     return [_Group(split, key, tuple(members)) for key, members in grouped.items()]
 
 
-def _exact_matches(groups: Mapping[str, Sequence[_Group]]) -> Iterator[_Match]:
-    seen: dict[Key, list[_Group]] = {}
-    for split in groups.values():
-        for group in split:
-            yield from (_Match(earlier, group, 1.0) for earlier in seen.get(group.key, ()))
-        for group in split:
-            seen.setdefault(group.key, []).append(group)
-
-
-def _near_matches(groups: Mapping[str, Sequence[_Group]], threshold: float) -> Iterator[_Match]:
-    everything = [group for split in groups.values() for group in split]
+def _find_matches(groups: Mapping[str, Sequence[_Group]], threshold: float) -> Iterator[_Match]:
+    everything = list(chain.from_iterable(groups.values()))
     starts = np.cumsum([0, *map(len, groups.values())]).tolist()
     for later, earlier, similarity in similar_texts([_words(group.key) for group in everything], starts, threshold):
-        # The same text is a duplicate, or the same document with another query.
-        if everything[earlier].key[0] != everything[later].key[0]:
-            yield _Match(everything[earlier], everything[later], similarity)
+        match = _Match(everything[earlier], everything[later], similarity)
+        # Another query about the same document makes an example of its own.
+        if match.exact or match.earlier.key[0] != match.later.key[0]:
+            yield match
 
 
 def _words(key: Key) -> list[str]:
@@ -256,24 +277,22 @@ def _run_matrix(texts: Iterable[Sequence[str]]) -> Any:
 
 
 def _count_overlap(
-    before: Sequence[_Group], after: Sequence[_Group], earlier: str, later: str, matches: Sequence[_Match]
+    before: tuple[str, Sequence[_Group]], after: tuple[str, Sequence[_Group]], matches: Iterable[_Match]
 ) -> Overlap:
+    (earlier, old), (later, new) = before, after
     here = [match for match in matches if (match.earlier.split, match.later.split) == (earlier, later)]
     exact = {match.later.key for match in here if match.exact}
     near = {match.later.key for match in here} - exact
-    texts, keys = {group.key[0] for group in before}, {group.key for group in before}
-    repeated = {group.key for group in after if group.key[0] in texts and group.key not in keys}
-
-    def count(own: set[Key]) -> int:
-        return sum(len(group.examples) for group in after if group.key in own)
-
+    texts = {group.key[0] for group in old}
+    repeated = {group.key for group in new if group.key[0] in texts} - exact
+    sizes = {group.key: len(group.examples) for group in new}
     return Overlap(
         earlier,
         later,
-        n_examples=sum(len(group.examples) for group in after),
-        n_exact=count(exact),
-        n_near=count(near),
-        n_repeated=count(repeated),
+        n_examples=sum(sizes.values()),
+        n_exact=sum(sizes[key] for key in exact),
+        n_near=sum(sizes[key] for key in near),
+        n_repeated=sum(sizes[key] for key in repeated),
         n_pairs=sum(match.n_pairs for match in here),
         n_labels_differ=sum(match.n_labels_differ for match in here),
     )

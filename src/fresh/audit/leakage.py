@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.document import Mask
+from fresh.document import Explanation, Mask
+from fresh.reporting.report import Verdict
 
 # With 99 shuffles, the smallest p is 1 / 100: the alarm, which about one of a hundred harmless extractors raises.
 N_SHUFFLES = 99
@@ -23,6 +23,10 @@ MAX_MASKS = 2_000
 DOCUMENT_LENGTH_NOTE = (
     "The extractor does not choose the length of the document, so what this length reveals is not a leak through the "
     "mask."
+)
+COUNTING_NOTE = (
+    "The predictor can count the words shown: predictions may be right because of their number, whatever the words "
+    "say. This is so even if the number only reflects the length of the document."
 )
 
 Features = NDArray[np.float64]
@@ -165,10 +169,16 @@ def _probe(
         raise ValueError("masks must have at least one item.")
     if n_shuffles < N_SHUFFLES:
         raise ValueError(f"n_shuffles must be at least {N_SHUFFLES}, so that p can reach {ALARM}, got {n_shuffles}.")
-    candidates = range(len(masks)) if texts is None else _sample_one_each(texts, seed)
+    candidates: Sequence[int] = range(len(masks))
+    if texts is not None:
+        order = np.random.default_rng(seed).permutation(len(texts)).tolist()
+        # A dictionary keeps the last row of each text, which is a random one in this order.
+        candidates = sorted({texts[row]: row for row in order}.values())
     counts = Counter(labels[row] for row in candidates)
     left_out = tuple(sorted(label for label in set(labels) if counts[label] < MIN_MASKS))
-    rows = _sample([row for row in candidates if counts[labels[row]] >= MIN_MASKS], seed)
+    rows = [row for row in candidates if counts[labels[row]] >= MIN_MASKS]
+    if len(rows) > MAX_MASKS:
+        rows = sorted(np.random.default_rng(seed).choice(rows, size=MAX_MASKS, replace=False).tolist())
     known = sorted({labels[row] for row in rows})
     codes = np.array([known.index(labels[row]) for row in rows], dtype=np.int64)
     chosen = [masks[row] for row in rows]
@@ -180,16 +190,49 @@ def _probe(
         yield Leak(source, target, *scores, len(chosen), len(known), left_out)
 
 
-def _sample_one_each(texts: Sequence[str], seed: int) -> list[int]:
-    order = np.random.default_rng(seed).permutation(len(texts)).tolist()
-    # A dictionary keeps the last row of each text, which is a random one in this order.
-    return sorted({texts[row]: row for row in order}.values())
+# Verdicts
 
 
-def _sample(rows: list[int], seed: int) -> list[int]:
-    if len(rows) <= MAX_MASKS:
-        return rows
-    return sorted(np.random.default_rng(seed).choice(rows, size=MAX_MASKS, replace=False).tolist())
+def check_masks(explained: Sequence[Explanation], labels: Sequence[str], target: str, seed: int = 0) -> Verdict:
+    """See whether masks alone give labels or decisions away.
+
+    :param target: What the labels are, in the singular: label or decision.
+    """
+    name, masks = f"masks and {target}s", [item.mask for item in explained]
+    if all(mask.kept.all() for mask in masks):
+        return Verdict(name, "not run", "Every mask keeps all words, so no selection can give anything away.")
+    leaks = find_leaks(masks, labels, target, _shared_texts(explained), seed=seed)
+    if leaks.mask.n_labels < 2:
+        return Verdict(name, "not run", leaks.mask.verdict)
+
+    def beats_document_length(leak: Leak) -> bool:
+        return leak.found and not (leaks.document.found and leaks.document.score >= leak.score)
+
+    # A leak that the length of the document explains is not the choice of the extractor: the other one counts first.
+    worst = max((leaks.mask, leaks.length), key=lambda leak: (beats_document_length(leak), leak.score))
+    evidence = (f"{leaks.mask.n_masks:,} masks of {leaks.mask.n_labels} {target}s.", *leaks.verdicts)
+    if worst.found and not beats_document_length(worst):
+        return Verdict(name, "holds", f"{worst.verdict} {DOCUMENT_LENGTH_NOTE}", evidence)
+    return Verdict(name, "look here" if worst.found else "holds", worst.verdict, evidence)
+
+
+def check_length(explained: Sequence[Explanation], gold: Sequence[str], seed: int = 0) -> Verdict:
+    """See whether the number of words shown predicts the label, also where it only follows the document's length."""
+    name = "length and labels"
+    leak = find_length_leak([item.mask for item in explained], gold, texts=_shared_texts(explained), seed=seed)
+    if leak.n_labels < 2:
+        return Verdict(name, "not run", leak.verdict)
+    evidence = (f"{leak.n_masks:,} rationales of {leak.n_labels} labels.",)
+    if leak.found:
+        return Verdict(name, "look here", leak.verdict, (*evidence, COUNTING_NOTE))
+    return Verdict(name, "holds", leak.verdict, evidence)
+
+
+def _shared_texts(explained: Sequence[Explanation]) -> list[str] | None:
+    """Return the text of each rationale where several may share one, as with queries."""
+    if any(item.document.query for item in explained):
+        return [" ".join(item.document.words) for item in explained]
+    return None
 
 
 # Features: how many words a mask keeps and where, never which words they are. All shapes: (masks, features).
@@ -245,7 +288,7 @@ def _number_features(counts: Codes) -> Features:
 
 
 def _remainders(counts: Codes) -> Features:
-    """Mark the remainders of divisions by small numbers, one column each; odd or even needs only one."""
+    # Odd or even needs only one column.
     columns = [counts % modulus == rest for modulus in MODULI for rest in range(modulus - (modulus == 2))]
     return np.column_stack(columns).astype(np.float64)
 
@@ -274,28 +317,6 @@ def _place_features(mask: Mask) -> list[float]:
 N_FOLDS = 3
 
 
-class Labeling(NamedTuple):
-    """Labels, true or shuffled, and the fold of each mask."""
-
-    codes: Codes
-    folds: Codes
-
-    @classmethod
-    def sample(cls, codes: Codes, generator: np.random.Generator) -> "Labeling":
-        """Assign each mask to a fold, with the same mix of labels in each."""
-        order = generator.permutation(len(codes))
-        # Not StratifiedKFold: balanced folds are one stable sort, and every shuffle needs its own.
-        order = order[np.argsort(codes[order], kind="stable")]
-        folds = np.empty_like(codes)
-        folds[order] = np.arange(len(codes)) % N_FOLDS
-        return cls(codes, folds)
-
-    def score(self, predicted: Codes) -> float:
-        """Compute the balanced accuracy: the mean over labels of the share predicted correctly."""
-        right = np.bincount(self.codes, weights=self.codes == predicted)
-        return float((right / np.bincount(self.codes)).mean())
-
-
 def run_probes(
     features: Features, more: Features, codes: Codes, n_shuffles: int, seed: int
 ) -> tuple[float, float, float, float, float]:
@@ -305,18 +326,30 @@ def run_probes(
     :return: Score of each classifier, mean and 95th percentile of the better score on shuffled labels, p.
     """
     generator = np.random.default_rng(seed)
-    labelings = [Labeling.sample(codes, generator)]
-    labelings += [Labeling.sample(generator.permutation(codes), generator) for _ in range(n_shuffles)]
+    labelings = [(codes, assign_folds(codes, generator))]
+    for _ in range(n_shuffles):
+        shuffled = generator.permutation(codes)
+        labelings.append((shuffled, assign_folds(shuffled, generator)))
     scaled, plain = _standardize(np.hstack([features, more])), features.astype(np.float32)
     for module in ("sklearn.linear_model", "sklearn.tree"):  # before threads would import them at the same time
         importlib.import_module(module)
     # Trees grow outside of Python's lock: with threads, the probes of an audit took 8.2 s instead of 9.5.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        scores = list(pool.map(lambda one: score_probes(scaled, plain, one), labelings))
+        scores = list(pool.map(lambda labeling: _score_probes(scaled, plain, *labeling), labelings))
     # The better classifier is taken for shuffled labels too: choosing it makes no difference then.
     best, *others = map(max, scores)
     p = (1 + sum(score >= best for score in others)) / (1 + n_shuffles)
     return *scores[0], float(np.mean(others)), float(np.percentile(others, 95)), p
+
+
+def assign_folds(codes: Codes, generator: np.random.Generator) -> Codes:
+    """Assign each mask to a fold at random, with the same mix of labels in each."""
+    order = generator.permutation(len(codes))
+    # Not StratifiedKFold: balanced folds are one stable sort, and every shuffle needs its own.
+    order = order[np.argsort(codes[order], kind="stable")]
+    folds = np.empty_like(codes)
+    folds[order] = np.arange(len(codes)) % N_FOLDS
+    return folds
 
 
 def _standardize(features: Features) -> Features:
@@ -328,21 +361,27 @@ def _standardize(features: Features) -> Features:
     return np.hstack([scaled, np.zeros((len(features), 1))])
 
 
-def score_probes(scaled: Features, plain: NDArray[np.float32], labeling: Labeling) -> tuple[float, float]:
+def _score_probes(scaled: Features, plain: NDArray[np.float32], codes: Codes, folds: Codes) -> tuple[float, float]:
     """Predict each fold from the others, and score all predictions of the regression and of the tree."""
     from sklearn import config_context
     from sklearn.linear_model import LogisticRegression
     from sklearn.tree import DecisionTreeClassifier
 
-    weights = 1 / np.bincount(labeling.codes)[labeling.codes]  # so that each label counts the same
-    predicted = np.zeros((2, len(labeling.codes)), dtype=np.int64)
+    weights = 1 / np.bincount(codes)[codes]  # so that each label counts the same
+    predicted = np.zeros((2, len(codes)), dtype=np.int64)
     with config_context(assume_finite=True, skip_parameter_validation=True):
         for fold in range(N_FOLDS):
-            held = labeling.folds == fold
+            held = folds == fold
             # Each is fitted hundreds of times on shuffled labels, so it stops early: a probe needs no exact weights.
             linear = LogisticRegression(C=0.1, tol=1e-2)
             tree = DecisionTreeClassifier(max_depth=4, min_samples_leaf=5, random_state=0)
             for row, model, inputs in ((0, linear, scaled), (1, tree, plain)):
-                model.fit(inputs[~held], labeling.codes[~held], weights[~held] / weights[~held].mean())
+                model.fit(inputs[~held], codes[~held], weights[~held] / weights[~held].mean())
                 predicted[row, held] = model.predict(inputs[held])
-    return labeling.score(predicted[0]), labeling.score(predicted[1])
+    return balanced_accuracy(codes, predicted[0]), balanced_accuracy(codes, predicted[1])
+
+
+def balanced_accuracy(codes: Codes, predicted: Codes) -> float:
+    """Compute the mean over labels of the share predicted correctly."""
+    correct = np.bincount(codes, weights=codes == predicted)
+    return float((correct / np.bincount(codes)).mean())

@@ -1,9 +1,9 @@
 """Replay: predictions are computed again from rationales alone, and must be those reported or saved."""
 
 import json
-import math
+import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,9 +64,10 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
     # In the same order, a predictor that an extractor secretly informs would repeat itself: 1.0 apart in another order.
     order = np.random.default_rng(seed).permutation(len(rationales)).tolist()
     shuffled = predictor.predict([rationales[place] for place in order])
-    apart = max(_distance(again[place], answer) for place, answer in zip(order, shuffled, strict=True))
+    # With NumPy, here and in `distance`, the largest is NaN if any is; Python's `max` would depend on the order.
+    apart = float(np.max([distance(again[place], answer) for place, answer in zip(order, shuffled, strict=True)]))
     evidence = (counted, f"Read once more in another order: probabilities are at most {apart:.1e} apart.")
-    if apart > ROUNDING:
+    if not apart <= ROUNDING:  # so that NaN fails too
         says = "Predictions are not computed from the rationale alone: they depend on what else is read with it."
         return Verdict("replay", "broken", says, evidence)
     says = (
@@ -77,7 +78,7 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
 
 
 def _describe_differences(different: Sequence[tuple[Explanation, Prediction]]) -> Iterator[str]:
-    apart = max(_distance(item.prediction, answer) for item, answer in different)
+    apart = max(distance(item.prediction, answer) for item, answer in different)
     yield f"The largest difference of a probability is {apart:.1e}."
     if apart <= ROUNDING:
         yield OTHER_BATCHES
@@ -97,11 +98,11 @@ def rewrite(rationale: Rationale) -> Rationale:
     return Rationale(tuple(words), tuple(query))
 
 
-def _distance(first: Prediction, second: Prediction) -> float:
+def distance(first: Prediction, second: Prediction) -> float:
     """Return the largest difference of a probability; 1 where the labels are others."""
     if first.probabilities.keys() != second.probabilities.keys():
         return 1.0
-    return max(abs(value - second.probabilities[label]) for label, value in first.probabilities.items())
+    return float(np.max([abs(value - second.probabilities[label]) for label, value in first.probabilities.items()]))
 
 
 def format_prediction(prediction: Prediction) -> str:
@@ -112,8 +113,6 @@ def format_prediction(prediction: Prediction) -> str:
 
 # Saved explanations: read from their file, and matched with the data
 
-# The fields of every line that `fresh explain` writes.
-FIELDS = ("id", "label", "probability", "probabilities", "rationale", "ratio")
 HINT = "Name a file that `fresh explain --output` wrote."
 
 
@@ -134,7 +133,7 @@ class SavedExplanation:
     label: str
     probability: float
     probabilities: dict[str, float]
-    spans: tuple[_Span, ...]
+    rationale: tuple[_Span, ...]
     ratio: float
     words: tuple[str, ...] | None
     """All words of the document, if they were saved."""
@@ -154,49 +153,50 @@ def read_saved(path: Path) -> list[SavedExplanation]:
 
 
 def _parse_saved(row: Row) -> SavedExplanation:
-    values = row.values
     if row.error:
         raise DataError(f"{row.error.brief} {HINT}")
-    missing = [name for name in FIELDS if name not in values]
+    values: dict[str, Any] = {"words": None, **row.values}
+    missing = [name for name in _FIELDS if name not in values]
     if missing:
         raise DataError(f"{row.place} is not an explanation: it has no {missing[0]}. {HINT}")
-    table, spans, words = values["probabilities"], values["rationale"], values.get("words")
-    valid = {
-        "id": isinstance(values["id"], str),
-        "label": isinstance(values["label"], str),
-        "probability": _is_number(values["probability"]),
-        "probabilities": isinstance(table, dict) and bool(table) and all(map(_is_number, table.values())),
-        "rationale": isinstance(spans, list) and all(map(_is_span, spans)),
-        "ratio": _is_number(values["ratio"]),
-        "words": words is None or (isinstance(words, list) and all(isinstance(word, str) for word in words)),
-    }
-    for name, is_valid in valid.items():
-        if not is_valid:
+    for name, is_valid in _FIELDS.items():
+        if not is_valid(values[name]):
             raise DataError(f"{row.place} is not an explanation: its {name} cannot be read. {HINT}")
-    return SavedExplanation(
-        int(row.where.removeprefix("line ")),
-        values["id"],
-        values["label"],
-        float(values["probability"]),
-        {label: float(value) for label, value in table.items()},
-        tuple(_Span(**span) for span in spans),
-        float(values["ratio"]),
-        None if words is None else tuple(words),
-    )
+    fields = {name: values[name] for name in _FIELDS}
+    fields["rationale"] = tuple(_Span(**span) for span in fields["rationale"])
+    fields["words"] = None if fields["words"] is None else tuple(fields["words"])
+    return SavedExplanation(int(row.where.removeprefix("line ")), **fields)
 
 
-# Exact types: JSON's true is a Python integer, and must not pass for a number.
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    # Exact types: JSON's true is a Python integer, and must not pass for a number.
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def _is_list(value: Any, is_valid: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(is_valid, value))
 
 
 def _is_span(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"start", "end", "text"}
-        and type(value["start"]) is type(value["end"]) is int
-        and isinstance(value["text"], str)
-    )
+    if not isinstance(value, dict) or value.keys() != set(_Span._fields):
+        return False
+    return type(value["start"]) is type(value["end"]) is int and _is_text(value["text"])
+
+
+# The fields of every line that `fresh explain` writes, and the words, which not every line has.
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "id": _is_text,
+    "label": _is_text,
+    "probability": _is_number,
+    "probabilities": lambda value: isinstance(value, dict) and bool(value) and all(map(_is_number, value.values())),
+    "rationale": lambda value: _is_list(value, _is_span),
+    "ratio": _is_number,
+    "words": lambda value: value is None or _is_list(value, _is_text),
+}
 
 
 def match_documents(saved: Sequence[SavedExplanation], documents: Iterable[Document]) -> list[Document | None]:
@@ -208,7 +208,7 @@ def match_documents(saved: Sequence[SavedExplanation], documents: Iterable[Docum
     for item in saved:
         left = by_id.get(item.id, deque())
         # Ids need not be unique: of several documents, the words decide.
-        fitting = (document for document in left if _misplaced_span(item, document) is None)
+        fitting = (document for document in left if _misplaced(item, document) is None)
         found = next(fitting, left[0] if left else None)
         if found is not None:
             left.remove(found)
@@ -216,33 +216,13 @@ def match_documents(saved: Sequence[SavedExplanation], documents: Iterable[Docum
     return matched
 
 
-def _misplaced_span(saved: SavedExplanation, document: Document) -> _Span | None:
-    """Find the first saved words that the text does not have at their place."""
-    return next((span for span in saved.spans if _text_at(document, span) != span.text), None)
-
-
-def _text_at(document: Document, span: _Span) -> str:
-    return document.text[max(0, span.start) : max(0, span.end)]
-
-
-def restore(saved: SavedExplanation, document: Document) -> Explanation | str:
-    """Rebuild a saved explanation, or say why the document has no such rationale."""
-    wrong = _misplaced_span(saved, document)
-    if wrong is not None:
-        return (
-            f"the kept words {wrong.text!r} are not in the text: it has {_text_at(document, wrong)!r} at characters "
-            f"{wrong.start} to {wrong.end}."
-        )
-    if saved.label not in saved.probabilities:
-        return f"the label {saved.label!r} has no probability."
-    kept = np.zeros(len(document.words), dtype=np.bool_)
-    for span in saved.spans:
-        kept |= [span.start <= start and end <= span.end for start, end in document.spans]
-    mask = Mask(kept)
-    explanation = Explanation(document, mask, document.cut(mask), Prediction(saved.label, saved.probabilities))
-    if explanation.spans != tuple((span.start, span.end) for span in saved.spans):
-        return "the kept words are not whole words of the text, in order and each run of neighbors as one."
-    return explanation
+def _misplaced(saved: SavedExplanation, document: Document) -> str | None:
+    """Say which saved words are first that the text does not have at their place."""
+    for start, end, text in saved.rationale:
+        there = document.text[max(0, start) : max(0, end)]
+        if there != text:
+            return f"the kept words {text!r} are not in the text: it has {there!r} at characters {start} to {end}."
+    return None
 
 
 # Replay of saved explanations
@@ -284,47 +264,54 @@ def replay_saved(model: Rationalizer, documents: Sequence[Document], path: Path)
             f"the data begins with {documents[0].id!r}. Give the file that was explained, with the same `id`."
         )
     tally, known = _Tally(), {document.id for document in documents}
-    restored = [_restore_checked(item, document, known, tally) for item, document in zip(saved, matched, strict=True)]
+    restored: list[Explanation | None] = []
+    for item, document in zip(saved, matched, strict=True):
+        if document is None:
+            repeated = "an earlier line explains it already."
+            tally.add(item, repeated if item.id in known else "there is no such document in the data.")
+        restored.append(None if document is None else restore(item, document, tally))
     for start in range(0, len(saved), BATCH_SIZE):  # the same batches round in the same way
         part = slice(start, start + BATCH_SIZE)
         is_batch = [item is not None and item.document for item in restored[part]] == list(documents[part])
-        _compare(model.predictor, list(zip(saved[part], restored[part], strict=True)), is_batch, tally)
+        _compare(model.predictor, saved[part], restored[part], is_batch, tally)
     there = {id(document) for document in matched}
     missing = [document.id for document in documents if id(document) not in there]
     return _saved_verdict(tally, len(saved), missing, len(documents))
 
 
-def _restore_checked(
-    saved: SavedExplanation, document: Document | None, known: Collection[str], tally: _Tally
-) -> Explanation | None:
-    """Rebuild a saved explanation; note what does not fit the document or itself.
-
-    :param known: Ids of all documents.
-    """
-    if document is None:
-        repeated = "an earlier line explains it already."
-        tally.add(saved, repeated if saved.id in known else "there is no such document in the data.")
-        return None
+def restore(saved: SavedExplanation, document: Document, tally: _Tally) -> Explanation | None:
+    """Rebuild a saved explanation, if possible, and note what does not fit the document or itself."""
     if saved.words not in (None, document.words):
         tally.add(saved, "the saved words are not those of the text.")
-    explanation = restore(saved, document)
-    if isinstance(explanation, str):
-        tally.add(saved, explanation)
+    misplaced = _misplaced(saved, document)
+    if misplaced is not None:
+        tally.add(saved, misplaced)
+        return None
+    if saved.label not in saved.probabilities:
+        tally.add(saved, f"the label {saved.label!r} has no probability.")
+        return None
+    kept = np.zeros(len(document.words), dtype=np.bool_)
+    for span in saved.rationale:
+        kept |= [span.start <= start and end <= span.end for start, end in document.spans]
+    mask, prediction = Mask(kept), Prediction(saved.label, saved.probabilities)
+    explanation = Explanation(document, mask, document.cut(mask), prediction)
+    if explanation.spans != tuple((span.start, span.end) for span in saved.rationale):
+        whole = "the kept words are not whole words of the text, in order and each run of neighbors as one."
+        tally.add(saved, whole)
         return None
     if saved.ratio != explanation.ratio:
         n_kept = len(explanation.rationale.words)
         tally.add(saved, f"the ratio is {saved.ratio!r}, but {n_kept} of {len(document.words)} words are kept.")
-    expected = explanation.prediction.probability
-    if saved.probability != expected:
-        tally.add(
-            saved, f"the probability is {saved.probability!r}, but that of its label {saved.label!r} is {expected!r}."
-        )
+    stated, expected = saved.probability, prediction.probability
+    if stated != expected:
+        tally.add(saved, f"the probability is {stated!r}, but that of its label {saved.label!r} is {expected!r}.")
     return explanation
 
 
 def _compare(
     predictor: Predictor,
-    batch: Sequence[tuple[SavedExplanation, Explanation | None]],
+    saved: Sequence[SavedExplanation],
+    restored: Sequence[Explanation | None],
     is_batch: bool,
     tally: _Tally,
 ) -> None:
@@ -332,20 +319,20 @@ def _compare(
 
     :param is_batch: These documents, and no others, were explained in one batch.
     """
-    items = [(saved, item, rewrite(item.rationale)) for saved, item in batch if item is not None]
+    items = [(line, item, rewrite(item.rationale)) for line, item in zip(saved, restored, strict=True) if item]
     _, too_long = predictor.classifier.tokenizer.measure([rationale_text(rationale) for _, _, rationale in items])
     for number, problem in too_long.items():
         tally.add(items[number][0], f"the predictor cannot read the kept words. {problem}")
     readable = [item for number, item in enumerate(items) if number not in too_long]
     answers = predictor.predict([rationale for _, _, rationale in readable])
-    pairs = [(saved, item.prediction, answer) for (saved, item, _), answer in zip(readable, answers, strict=True)]
+    pairs = [(line, item.prediction, answer) for (line, item, _), answer in zip(readable, answers, strict=True)]
     is_far = any(any(_differences(prediction, answer, SAVED_ROUNDING)) for _, prediction, answer in pairs)
     # One changed rationale changes the rounding of everything else in its batch.
     allowed = 0.0 if is_batch and not too_long and not is_far else SAVED_ROUNDING
-    for saved, prediction, answer in pairs:
+    for line, prediction, answer in pairs:
         reasons = list(_differences(prediction, answer, allowed))
         for reason in reasons:
-            tally.add(saved, reason, rounding=not is_far)
+            tally.add(line, reason, rounding=not is_far)
         tally.n_near += not reasons and prediction != answer
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fresh.attribution import CUSTOM, TargetedScorer, is_targeted, scorer_to_dict, with_target
+from fresh.attribution import CUSTOM, Scorer, TargetedScorer, is_targeted, scorer_to_dict, with_target
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.progress import SILENT, Progress
@@ -43,17 +43,14 @@ class _Outcome:
         return self.n_kept / max(1, self.n_other)
 
     @property
-    def share_followed(self) -> float:
-        return self.n_followed / max(1, self.n_other)
-
-    @property
     def sentence(self) -> str:
         text = f"Words for {self.target}: accuracy {self.accuracy:.3f}, macro-F1 {self.macro_f1:.3f}"
         if self.target == PREDICTED:
             return f"{text}."
+        share_followed = self.n_followed / max(1, self.n_other)
         return (
             f"{text}; of {self.n_other:,} documents with words for another class than the prediction, {self.n_kept:,} "
-            f"({self.share_kept:.1%}) keep their prediction and {self.n_followed:,} ({self.share_followed:.1%}) change "
+            f"({self.share_kept:.1%}) keep their prediction and {self.n_followed:,} ({share_followed:.1%}) change "
             f"it to that class; {self.n_same:,} of {self.n_documents:,} rationales stay the same."
         )
 
@@ -69,12 +66,31 @@ def check_target_class(
 
     :param seed: Seeds the random classes.
     """
-    reason = _untargeted_reason(model)
-    if reason is not None:
-        return Verdict(NAME, "not run", reason)
-    own, runner_up, random = outcomes = _compare_classes(model, examples, explained, seed, progress)
-    lines = [outcome.sentence for outcome in outcomes]
-    if runner_up.n_same == runner_up.n_documents or not (runner_up.n_other and random.n_other):
+    extractor, labels = model.extractor, model.labels
+    if not isinstance(extractor, SaliencyExtractor):
+        says = "No scorer selects the words, so they cannot be selected for another class."
+        return Verdict(NAME, "not run", says)
+    scorer = extractor.scorer
+    if not is_targeted(scorer):
+        return Verdict(NAME, "not run", _untargeted_reason(scorer))
+    documents = [example.document for example in examples]
+    # The runner-up of the support model, not of the predictor: the scorer explains the class of the support model. Gold
+    # labels play no part, so the words do not become better than the model could select.
+    runners_up = [_runner_up(prediction) for prediction in scorer.support.predict(documents)]
+    sampled = [labels[number] for number in np.random.default_rng(seed).integers(len(labels), size=len(documents))]
+
+    def select(name: str, targets: Sequence[str]) -> _Outcome:
+        masks = select_masks(extractor.discretizer, _score_for(scorer, documents, targets, progress))
+        rationales = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
+        predicted = [prediction.label for prediction in model.predictor.predict(rationales)]
+        return _count_outcome(name, labels, examples, explained, targets, masks, predicted)
+
+    predictions = [item.prediction.label for item in explained]
+    masks = [item.mask for item in explained]
+    own = _count_outcome(PREDICTED, labels, examples, explained, predictions, masks, predictions)
+    runner_up, random = select(RUNNER_UP, runners_up), select(RANDOM, sampled)
+    lines = [outcome.sentence for outcome in (own, runner_up, random)]
+    if runner_up.n_same == len(examples) or not (runner_up.n_other and random.n_other):
         says = "Words for another class are the same words, or every class is the prediction: nothing can be shown."
         return Verdict(NAME, "not run", says, tuple(lines))
     lines.append(
@@ -92,56 +108,19 @@ def check_target_class(
     return Verdict(NAME, "holds", f"{says}: at least half of the predictions stay.", tuple(lines))
 
 
-def _untargeted_reason(model: Rationalizer) -> str | None:
-    """Say why words cannot be selected for another class, if they cannot."""
-    extractor = model.extractor
-    if not isinstance(extractor, SaliencyExtractor):
-        return "No scorer selects the words, so they cannot be selected for another class."
-    if isinstance(extractor.scorer, Tagger):
+def _untargeted_reason(scorer: Scorer) -> str:
+    if isinstance(scorer, Tagger):
         return "A tagger or gate has learned which words to keep and cannot explain a given class."
-    if is_targeted(extractor.scorer):
-        return None
-    record = scorer_to_dict(extractor.scorer)
+    record = scorer_to_dict(scorer)
     if record["name"] == CUSTOM:
         return f"The custom scorer {record['class']} cannot explain a given class."
     return f"Scores of {record['name']} are the same for every class."
 
 
-def _compare_classes(
-    model: Rationalizer,
-    examples: Sequence[Example],
-    explained: Sequence[Explanation],
-    seed: int,
-    progress: Progress = SILENT,
-) -> tuple[_Outcome, _Outcome, _Outcome]:
-    """Select words for the runner-up of the support model, and for a random class; cut and read them as always."""
-    extractor = model.extractor
-    assert isinstance(extractor, SaliencyExtractor)
-    scorer, discretizer = extractor.scorer, extractor.discretizer
-    assert is_targeted(scorer)
-    documents, labels = [example.document for example in examples], model.labels
-    # The runner-up of the support model, not of the predictor: the scorer explains the class of the support model. Gold
-    # labels play no part, so the words do not become better than the model could select.
-    runners_up = [_runner_up(prediction) for prediction in scorer.support.predict(documents)]
-    sampled = np.random.default_rng(seed).integers(len(labels), size=len(documents)).tolist()
-
-    def select(targets: Sequence[str]) -> tuple[Sequence[str], list[Mask], list[str]]:
-        masks = select_masks(discretizer, _score_for(scorer, documents, targets, progress))
-        rationales = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
-        return targets, masks, [prediction.label for prediction in model.predictor.predict(rationales)]
-
-    own = [item.prediction.label for item in explained]
-    return (
-        _count_outcome(PREDICTED, labels, examples, explained, own, [item.mask for item in explained], own),
-        _count_outcome(RUNNER_UP, labels, examples, explained, *select(runners_up)),
-        _count_outcome(RANDOM, labels, examples, explained, *select([labels[number] for number in sampled])),
-    )
-
-
 def _runner_up(prediction: Prediction) -> str:
-    """Return the second most probable label; the earlier one in a tie."""
+    # In a tie, `max` takes the earlier label.
     others = [label for label in prediction.probabilities if label != prediction.label]
-    return max(others, key=lambda label: prediction.probabilities[label])
+    return max(others, key=prediction.probabilities.__getitem__)
 
 
 def _score_for(
@@ -174,7 +153,6 @@ def _count_outcome(
     :param targets: The class that words were selected for in each document.
     """
     gold = [example.label for example in examples]
-    same = sum(item.mask == mask for item, mask in zip(explained, masks, strict=True))
     rows = zip((item.prediction.label for item in explained), targets, predicted, strict=True)
     others = [(own, target, label) for own, target, label in rows if own != target]
     return _Outcome(
@@ -182,7 +160,7 @@ def _count_outcome(
         accuracy(gold, predicted),
         macro_f1(gold, predicted, labels),
         n_documents=len(examples),
-        n_same=same,
+        n_same=sum(item.mask == mask for item, mask in zip(explained, masks, strict=True)),
         n_other=len(others),
         n_kept=sum(label == own for own, _, label in others),
         n_followed=sum(label == target for _, target, label in others),

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from fresh.audit.certificates.certify import encode_certificates
+from fresh.audit.certificates.format import encode_certificates
 from fresh.document import Explanation
 from fresh.reporting.console import to_record
 from fresh.selection.extractors import Curve

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 import certified
 from certified import MAKER, changed, file_of, made_up, read, resealed, sealed
 from fresh._io import hashed_line
-from fresh.audit.certificates.certify import encode_certificates
-from fresh.audit.certificates.format import Certificate, Fault
+from fresh.audit.certificates.format import Certificate, Fault, encode_certificates
 from fresh.errors import CertificateError
 from fresh.rationale import Prediction, Rationale
 from strategies import texts

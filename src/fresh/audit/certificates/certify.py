@@ -1,15 +1,15 @@
 """Explains documents and certifies each prediction; the file appears only when it is complete."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import fresh
-from fresh._io import FIRST_DIGEST, atomic_write, check_output, hashed_line
+from fresh._io import atomic_write, check_output
 from fresh.attribution import ScorerFactory
-from fresh.audit.certificates.format import Certificate, Maker
+from fresh.audit.certificates.format import Certificate, Maker, Writer
 from fresh.document import Document, Explanation
 from fresh.persistence import find_predictor, predictor_digest
 from fresh.progress import SILENT, Progress
@@ -25,7 +25,7 @@ class CertifyResult:
     """The digest of the closing line, which stands for the whole file."""
 
 
-class Certifier:
+class Certifier(Writer):
     """Explains documents, and writes a line for each prediction."""
 
     def __init__(self, model: Rationalizer, maker: Maker, file: IO[bytes], target: Path) -> None:
@@ -33,19 +33,10 @@ class Certifier:
 
         :param target: The path of the file when it is complete.
         """
-        self.count = 0
-        self.digest = FIRST_DIGEST
-        """Of the last line; after the closing line, of the whole file."""
+        super().__init__(file, maker)
         self.model = model
-        self.maker = maker
-        self._file = file
         self._target = target
         self._n_groups = 0
-        self._write(maker.record("header"))
-
-    def _write(self, record: Mapping[str, Any]) -> None:
-        line, self.digest = hashed_line(record, self.digest)
-        self._file.write(line)
 
     def explain(self, documents: Iterable[Document], ratio: float | None = None) -> Iterator[Explanation]:
         """Explain documents one batch after the other; each explanation is certified before it is yielded.
@@ -60,14 +51,9 @@ class Certifier:
                 self._target.unlink(missing_ok=True)
             rationale, group = explanation.rationale, first + number // BATCH_SIZE
             [token_ids] = self.model.predictor.token_ids([rationale])
-            certificate = Certificate(rationale, token_ids, explanation.prediction, group)
-            self._write(certificate.record(self.maker))
-            self.count, self._n_groups = self.count + 1, group + 1
+            self.add(Certificate(rationale, token_ids, explanation.prediction, group))
+            self._n_groups = group + 1
             yield explanation
-
-    def close(self) -> None:
-        """Write the closing line."""
-        self._write(self.maker.record("closing") | {"count": self.count})
 
 
 @contextmanager
@@ -122,14 +108,3 @@ def certify(
         for _ in certifier.explain(documents, ratio):
             advance(1, "")
     return CertifyResult(certifier.count, certifier.digest)
-
-
-def encode_certificates(maker: Maker, certificates: Sequence[Certificate]) -> bytes:
-    """Return a whole file of certificates."""
-    records = [certificate.record(maker) for certificate in certificates]
-    closing = maker.record("closing") | {"count": len(certificates)}
-    content, digest = b"", FIRST_DIGEST
-    for record in (maker.record("header"), *records, closing):
-        line, digest = hashed_line(record, digest)
-        content += line
-    return content

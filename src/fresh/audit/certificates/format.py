@@ -1,9 +1,9 @@
 """What a file of certificates says: a header, each prediction with everything it was computed from, a closing line."""
 
-import math
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from fresh._io import (
     DIGEST,
@@ -12,6 +12,7 @@ from fresh._io import (
     RecordError,
     canonical_json,
     canonical_sha256,
+    hashed_line,
     parse_hashed_line,
 )
 from fresh.errors import CertificateError
@@ -53,7 +54,7 @@ class Certificate:
 
     def __post_init__(self) -> None:
         for label, probability in self.prediction.probabilities.items():
-            if not (math.isfinite(probability) and 0 <= probability <= 1):
+            if not 0 <= probability <= 1:  # NaN neither
                 raise CertificateError(
                     f"Probabilities must be in [0, 1] to be certified, got {probability} for {label!r} in document "
                     f"{self.rationale.id!r}. Train the model again."
@@ -129,6 +130,42 @@ def _is_probability(pair: Any) -> bool:
     return 0 <= value <= 1 and repr(value) == pair[1]
 
 
+class Writer:
+    """Writes a file of certificates, line by line."""
+
+    def __init__(self, file: IO[bytes], maker: Maker) -> None:
+        """Write the header."""
+        self.count = 0
+        self.digest = FIRST_DIGEST
+        """Of the last line; after the closing line, of the whole file."""
+        self.maker = maker
+        self._file = file
+        self._write(maker.record("header"))
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        line, self.digest = hashed_line(record, self.digest)
+        self._file.write(line)
+
+    def add(self, certificate: Certificate) -> None:
+        """Write a certificate."""
+        self._write(certificate.record(self.maker))
+        self.count += 1
+
+    def close(self) -> None:
+        """Write the closing line."""
+        self._write(self.maker.record("closing") | {"count": self.count})
+
+
+def encode_certificates(maker: Maker, certificates: Iterable[Certificate]) -> bytes:
+    """Return a whole file of certificates."""
+    file = io.BytesIO()
+    writer = Writer(file, maker)
+    for certificate in certificates:
+        writer.add(certificate)
+    writer.close()
+    return file.getvalue()
+
+
 class Fault(NamedTuple):
     """What is wrong with a line."""
 
@@ -146,57 +183,37 @@ class Reader:
         self._add_fault = add_fault
         self._lines = enumerate(lines, 1)
         self._maker = Maker("", "")
-        self._line = 0
-        """The number of the last line that was read."""
         self._previous: str | None = FIRST_DIGEST
-        """The digest of that line, as it says itself; None if it cannot be read."""
+        """The digest of the line before, as it says itself; None if it cannot be read."""
 
     def read_header(self) -> Maker | None:
         """Read the first line; without a valid one, no other can be judged."""
-        self._line, line = next(self._lines, (0, b""))
-        if not line:
-            self._add_fault(1, "the file is empty.")
-            return None
+        _, line = next(self._lines, (1, b""))
         try:
-            self._maker = self._parse_header(parse_hashed_line(line))
+            record = _parse_header(line)
         except RecordError as error:
             self._add_fault(1, str(error))
             return None
-        return self._maker
-
-    def _parse_header(self, record: dict[str, Any]) -> Maker:
-        format = record.get("format")
-        if record.get("library") != "fresh" or not _is_count(format):
-            raise RecordError("it was not written by fresh.")
-        if format != FORMAT:
-            raise RecordError(
-                f"the certificates have format {format}, but this version of fresh reads format {FORMAT}. "
-                "Verify them with the version that wrote them."
-            )
-        if record.get("kind") != "header":
-            raise RecordError("it is not a header: the beginning of the file is missing.")
-        if record.keys() != FIELDS["header"] or not all(map(_is_text, (record["version"], record["predictor_sha256"]))):
-            raise RecordError("its fields are not those of a header.")
-        if record[PREVIOUS_DIGEST] != FIRST_DIGEST:
-            raise RecordError(NOT_CONSECUTIVE)
         self._previous = record[DIGEST]
-        return Maker(record["predictor_sha256"], record["version"])
+        self._maker = Maker(record["predictor_sha256"], record["version"])
+        return self._maker
 
     def __iter__(self) -> Iterator[tuple[int, Certificate]]:
         """Yield the certificates that are as they were written, with their lines."""
+        number = 1
         for number, line in self._lines:
-            self._line = number
             try:
-                certificate = self._parse(line)
+                record = self._parse(line)
+                if record["kind"] == "certificate":
+                    yield number, Certificate.from_record(record)
+                elif not _is_count(record["count"]) or record["count"] != number - 2:  # the header and this line
+                    raise RecordError(f"it counts {record['count']!r} certificates, but there are {number - 2}.")
             except RecordError as error:
                 self._add_fault(number, str(error))
-            else:
-                if certificate is not None:
-                    yield number, certificate
         if self.digest is None:
-            self._add_fault(self._line, "the file ends here without a closing line: it was cut short.")
+            self._add_fault(number, "the file ends here without a closing line: it was cut short.")
 
-    def _parse(self, line: bytes) -> Certificate | None:
+    def _parse(self, line: bytes) -> dict[str, Any]:
         """Read a certificate or the closing line."""
         if self.digest is not None:
             raise RecordError("it stands after the closing line: something was added to the file.")
@@ -216,9 +233,25 @@ class Reader:
         # Compared as JSON, since True == 1 in Python but not in a file.
         if canonical_json({name: record[name] for name in expected}) != canonical_json(expected):
             raise RecordError("its predictor, version or format is not that of the header.")
-        if kind == "certificate":
-            return Certificate.from_record(record)
-        n_certificates = self._line - 2  # without the header and this line
-        if not _is_count(record["count"]) or record["count"] != n_certificates:
-            raise RecordError(f"it counts {record['count']!r} certificates, but there are {n_certificates}.")
-        return None
+        return record
+
+
+def _parse_header(line: bytes) -> dict[str, Any]:
+    if not line:
+        raise RecordError("the file is empty.")
+    record = parse_hashed_line(line)
+    format = record.get("format")
+    if record.get("library") != "fresh" or not _is_count(format):
+        raise RecordError("it was not written by fresh.")
+    if format != FORMAT:
+        raise RecordError(
+            f"the certificates have format {format}, but this version of fresh reads format {FORMAT}. "
+            "Verify them with the version that wrote them."
+        )
+    if record.get("kind") != "header":
+        raise RecordError("it is not a header: the beginning of the file is missing.")
+    if record.keys() != FIELDS["header"] or not all(map(_is_text, (record["version"], record["predictor_sha256"]))):
+        raise RecordError("its fields are not those of a header.")
+    if record[PREVIOUS_DIGEST] != FIRST_DIGEST:
+        raise RecordError(NOT_CONSECUTIVE)
+    return record

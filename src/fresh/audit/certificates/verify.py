@@ -1,11 +1,13 @@
 """Verifies certificates: byte for byte as they were written, with the predictions that the predictor makes."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from pathlib import Path
 
 from fresh.audit.certificates.format import Certificate, Fault, Reader
+from fresh.audit.replay import distance
 from fresh.errors import CertificateError
 from fresh.nn.encoder import digest_of
 from fresh.persistence import digest_of_digests, find_predictor, load_predictor, predictor_digest, visible_files
@@ -113,9 +115,10 @@ def verify(
         elif maker is not None:
             predictor = load_predictor(folder, device)
             advance(1, "")
-            for group in _groups(reader):
-                _recompute(group, predictor, found)
-                advance(len(group), "")
+            for _, group in groupby(reader, key=lambda numbered: numbered[1].group):
+                while batch := list(islice(group, MAX_GROUP_SIZE)):
+                    _recompute(batch, predictor, found)
+                    advance(len(batch), "")
             advance(1, "")
     found.digest = reader.digest
     if found.holds and not found.count:
@@ -147,18 +150,6 @@ def _mismatch(certified: str, own: str, folder: Path) -> str:
     return f"the certificates are of another predictor. Its digest is {certified}, that of this model {own}."
 
 
-def _groups(reader: Reader) -> Iterator[list[Numbered]]:
-    """Collect certificates whose predictions were computed in one batch."""
-    group: list[Numbered] = []
-    for line, certificate in reader:
-        if group and (certificate.group != group[0][1].group or len(group) == MAX_GROUP_SIZE):
-            yield group
-            group = []
-        group.append((line, certificate))
-    if group:
-        yield group
-
-
 def _recompute(group: Sequence[Numbered], predictor: Predictor, found: Verification) -> None:
     """Have the predictor predict again, and compare."""
     texts = [rationale_text(certificate.rationale) for _, certificate in group]
@@ -175,7 +166,7 @@ def _recompute(group: Sequence[Numbered], predictor: Predictor, found: Verificat
             continue
         found.count += 1
         found.n_exact += prediction == certificate.prediction
-        found.max_difference = max(found.max_difference, _difference(prediction, certificate.prediction))
+        found.max_difference = max(found.max_difference, distance(prediction, certificate.prediction))
 
 
 def _find_fault(certificate: Certificate, token_ids: tuple[int, ...], prediction: Prediction) -> str | None:
@@ -185,13 +176,9 @@ def _find_fault(certificate: Certificate, token_ids: tuple[int, ...], prediction
         return "its pieces are not those that the predictor makes of its words and query."
     if tuple(certified.probabilities) != tuple(prediction.probabilities):
         return "its labels are not those of the predictor."
-    apart = _difference(prediction, certified)
-    if apart > TOLERANCE:
+    apart = distance(prediction, certified)
+    if not apart <= TOLERANCE:  # so that NaN fails too
         return f"its probabilities are {apart:.2g} from those that the predictor gives; at most {TOLERANCE} is allowed."
     if certified.label != prediction.label:
         return f"its label is {certified.label!r}, but the predictor predicts {prediction.label!r}."
     return None
-
-
-def _difference(one: Prediction, other: Prediction) -> float:
-    return max(abs(value - other.probabilities[label]) for label, value in one.probabilities.items())
