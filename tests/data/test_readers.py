@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.data.config import MEGABYTE, ReadLimits
-from fresh.data.readers import _decode_lines, _parse_delimited, _read_json, is_null, parse_json_lines, read_rows
+from fresh.data.readers import _parse_delimited, _read_json, _read_lines, is_null, parse_json_lines, read_rows
 from fresh.errors import DataError, MissingExtraError
 
 RECORDS: list[dict[str, Any]] = [{"text": "Good film.", "label": "pos"}, {"text": "Bad,\nbad 😀 film.", "label": "neg"}]
@@ -100,7 +100,7 @@ def test_line_numbers_count_quoted_line_breaks(tmp_path: Path) -> None:
 def test_written_cells_are_read_back(cells: list[tuple[str, str]]) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(cells)
-    rows = list(_parse_delimited(_decode_lines(io.BytesIO(text.getvalue().encode()), "r.csv"), "r.csv", ","))
+    rows = list(_parse_delimited(_read_lines(io.BytesIO(text.getvalue().encode()), "r.csv"), "r.csv", ","))
     starts = [1 + sum(a.count("\n") + b.count("\n") + 1 for a, b in cells[:i]) for i in range(len(cells))]
     assert rows == [(start, list(row)) for start, row in zip(starts, cells, strict=True)]
 

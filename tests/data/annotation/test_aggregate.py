@@ -50,11 +50,11 @@ def test_annotators_vote_for_words_not_for_characters() -> None:
 
 def test_white_space_in_the_text_of_a_span_is_ignored() -> None:
     text = "a\r\n  b C:\\new"
-    assert matches_text(text, 0, 6, "a\\n\\n  b")
-    assert matches_text(text, 0, 6, "a b")
-    assert matches_text(text, 7, 13, "C:\\new")
-    assert matches_text(text, 0, 6, None)
-    assert not matches_text(text, 0, 6, "a c")
+    assert matches_text(text, (0, 6), "a\\n\\n  b")
+    assert matches_text(text, (0, 6), "a b")
+    assert matches_text(text, (7, 13), "C:\\new")
+    assert matches_text(text, (0, 6), None)
+    assert not matches_text(text, (0, 6), "a c")
 
 
 def test_widened_spans_are_reported(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 
 import annotated
-from fresh.data.annotation.potato import format_choices, format_project, read
+from fresh.data.annotation.potato import format_choices, format_project
+from fresh.data.annotation.tools import to_table
 from fresh.data.readers import Row
 from fresh.data.splits import DataConfig
 from fresh.document import Document, Mask
@@ -98,10 +99,10 @@ def test_ids_and_queries_are_read(tmp_path: Path) -> None:
     ("record", "problem"),
     [
         (exported(), "line 1: it holds no text: Potato 2 leaves the texts in the file of the tasks."),
-        (line([{"start": "4", "end": 10}]), "a span needs start and end, got {'start': '4', 'end': 10}"),
+        (line([{"start": "4", "end": 10}]), "a span needs start and end, in characters, got ('4', 10)"),
         (line([{**LOVELY, "span": "dull"}]), "the span (4, 10) should hold 'dull', but the text there is 'lovely'"),
         (line([{"start": 11, "end": 99}]), "the span (11, 99) does not fit a text of 15 characters"),
-        (line(labels=[]), "not the format that Potato writes (AttributeError(\"'list' object has no attribute 'items'"),
+        (line(labels=[]), "not the format of Potato's annotations (AttributeError(\"'list' object has no attribute 'items'"),
         (line(labels={"label": {}}), "there is no label"),
     ],
 )
@@ -117,7 +118,7 @@ def test_spans_are_exact(document: Document) -> None:
         {"start": start, "end": end, "span": document.text[start:end], "annotation": "RATIONALE"}
         for start, end in explanation.spans
     ]
-    [row] = read([Row(line(spans, displayed_text=document.text), "out.jsonl", "line 1", 1)], DataConfig())
+    [row] = to_table([Row(line(spans, displayed_text=document.text), "out.jsonl", "line 1", 1)], DataConfig())
     assert row.error is None
     assert row.values["rationale"].annotators == (explanation.spans,)
 

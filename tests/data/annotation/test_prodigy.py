@@ -74,8 +74,8 @@ def test_spans_and_classes_of_one_text_may_come_from_two_recipes(kept: Any) -> N
         (LOVELY | {"text": "dull"}, "the span (4, 10) should hold 'dull', but the text there is 'lovely'"),
         ({"start": 3, "end": 4}, "the span (3, 4) holds no word, only ' '"),
         ({"start": 3, "end": 40}, "the span (3, 40) does not fit a text of 15 characters"),
-        ({"start": 3}, "a span needs start and end, got {'start': 3}"),
-        ("lovely", "not the format that Prodigy writes (AttributeError(\"'str' object has no attribute 'get'\"))"),
+        ({"start": 3}, "a span needs start and end, in characters, got (3, None)"),
+        ("lovely", "not the format of Prodigy's JSON lines (AttributeError(\"'str' object has no attribute 'get'\"))"),
     ],
 )
 def test_bad_spans_are_refused(refusal: Any, span: Any, problem: str) -> None:
