@@ -144,9 +144,9 @@ def two_dev_files(folder: Path) -> Path:
     [
         (same_id, r"b\.jsonl, line 1: the id '1' is already used in a\.jsonl, line 1"),
         (lambda folder: [write(folder / "a.jsonl", review())] * 2, r"a\.jsonl is listed twice"),
-        (lambda _: {"text": ["a"], "label": ["b"]}, "keys text, label holds no training data"),
+        (lambda _: {"text": ["a"], "label": ["b"]}, "keys text, label has no training data"),
         (lambda _: {"train": PAIRS, "dev": PAIRS, "val": PAIRS}, "keys train, dev, val holds dev and val for dev"),
-        (lambda folder: folder, r"holds no training data\. .* one of the endings \.jsonl, .*\.tsv\.gz, \.parquet"),
+        (lambda folder: folder, r"has no training data\. .* one of the endings \.jsonl, .*\.tsv\.gz, \.parquet"),
         (two_dev_files, r"holds dev\.jsonl and val\.csv for dev"),
         (lambda _: PAIRS[:3], "3 examples of 2 classes are too few to split off 1 for dev and 1 for test.*`dev`"),
     ],

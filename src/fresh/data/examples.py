@@ -155,9 +155,25 @@ def parse_document(row: Row, config: DataConfig, split: Split) -> Document:
     text, words, spans = split(_parse_text(row, config.text, config.limits), config.tokenised)
     if not words:
         raise RowError(row.place, "the text has no words.", FIX)
+    query: Words = ()
+    if not is_null(row.values.get(config.query)):
+        # Not with `split`, which would forget the text that the next row may share.
+        _, query, _ = _split(_parse_text(row, config.query, config.limits), config.tokenised)
     cell = row.values.get(config.id)
     id = row.default_id if is_null(cell) else _check_encodable(row, _to_text(cell), "id")
-    return Document(text, words, spans, _parse_query(row, config), id, row.parts)
+    return Document(text, words, spans, query, id, row.parts)
+
+
+def _parse_text(row: Row, column: str, limits: ReadLimits) -> str:
+    cell = row.values.get(column)
+    if is_null(cell):
+        raise RowError(row.place, "the text has no words.", FIX)
+    if not isinstance(cell, str):
+        raise RowError(row.place, f"the text must be a string, got {cell!r:.60}.", FIX)
+    # Checked before it is split, because words take many times the memory of their text.
+    if len(cell) > limits.row_bytes:
+        raise limits.row_error(row.place)
+    return _check_encodable(row, cell, "text")
 
 
 def _parse_example(row: Row, config: DataConfig, split: Split, places: dict[str, str], bad: BadRows) -> Example:
@@ -173,25 +189,6 @@ def _parse_example(row: Row, config: DataConfig, split: Split, places: dict[str,
         raise RowError(row.place, problem, "Give each row its own id, or number the rows with id=''.")
     places[document.id] = row.place
     return example
-
-
-def _parse_text(row: Row, column: str, limits: ReadLimits) -> str:
-    cell = row.values.get(column)
-    if is_null(cell):
-        raise RowError(row.place, "the text has no words.", FIX)
-    if not isinstance(cell, str):
-        raise RowError(row.place, f"the text must be a string, got {cell!r:.60}.", FIX)
-    # Checked before it is split, because words take many times the memory of their text.
-    if len(cell) > limits.row_bytes:
-        raise limits.row_error(row.place)
-    return _check_encodable(row, cell, "text")
-
-
-def _parse_query(row: Row, config: DataConfig) -> Words:
-    if is_null(row.values.get(config.query)):
-        return ()
-    query = _parse_text(row, config.query, config.limits)
-    return tuple(query.split()) if config.tokenised else words_at(query, split_words(query))
 
 
 def _parse_label(row: Row, column: str) -> str:
@@ -223,7 +220,7 @@ def _to_text(cell: object) -> str:
 def _parse_rationale(
     row: Row, config: DataConfig, document: Document, bad: BadRows
 ) -> tuple[Mask | None, Spans | None]:
-    """Parse a human rationale as a mask and as distinct spans of words; None if the row has none."""
+    """Parse a human rationale as a mask and as distinct spans of words."""
     cell = row.values.get(config.rationale)
     if isinstance(cell, AnnotatorSpans):
         mask, n_widened = vote(cell, document, config.agreement, row.place)

@@ -102,7 +102,7 @@ def test_ids_and_queries_are_read(tmp_path: Path) -> None:
         (line([{"start": "4", "end": 10}]), "a span needs start and end, in characters, got ('4', 10)"),
         (line([{**LOVELY, "span": "dull"}]), "the span (4, 10) should hold 'dull', but the text there is 'lovely'"),
         (line([{"start": 11, "end": 99}]), "the span (11, 99) does not fit a text of 15 characters"),
-        (line(labels=[]), "not the format of Potato's annotations (AttributeError(\"'list' object has no attribute 'items'"),
+        (line(labels=[]), "not the format of Potato's annotations (AttributeError(\"'list' object has no"),
         (line(labels={"label": {}}), "there is no label"),
     ],
 )
