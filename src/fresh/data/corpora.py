@@ -97,7 +97,6 @@ def _read_treebank(folder: Path) -> Splits | None:
 
 
 def _parse_trees(trees: str, split: str) -> Iterator[dict[str, str]]:
-    """Parse the positive and negative sentences of a split."""
     # The root's rating decides: 0 and 1 are negative, 3 and 4 positive; neutral sentences (2) are left out.
     polar = (tree for tree in trees.splitlines() if not tree.startswith("(2"))
     for number, tree in enumerate(polar):

@@ -50,7 +50,6 @@ class EraserCorpus:
                 yield replace(row, values={}, error=error)
 
     def _join(self, row: Row) -> Row:
-        """Join an annotation with its documents."""
         evidence = _parse_evidence(row)
         names = self._find_documents(row, evidence or ())
         sizes = [self.n_words[name] for name in names]
@@ -80,7 +79,6 @@ class EraserCorpus:
         return names
 
     def _shift(self, row: Row, item: _Evidence, offset: int) -> tuple[int, int]:
-        """Convert evidence to a span of the joined documents."""
         n_words = self.n_words[item.docid]
         # ERASER has empty spans, which its scorer counts as spans that nothing can match: they stay, inside their
         # own document.

@@ -133,7 +133,6 @@ def parse_rows(
 
 
 def _find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataConfig:
-    """Check that the columns exist in the first row."""
     default = DataConfig()
     if config.text == default.text and "text" not in row.values and "document" in row.values:
         config = replace(config, text="document")
@@ -177,11 +176,7 @@ def _parse_text(row: Row, column: str, limits: ReadLimits) -> str:
 
 
 def _parse_example(row: Row, config: DataConfig, split: Split, places: dict[str, str], bad: BadRows) -> Example:
-    """Make an example from a row.
-
-    :param places: The place of each id in previous rows; this row is added.
-    :param bad: Counts widened spans.
-    """
+    """Make an example from a row, and add its place to those of the ids in previous rows."""
     document = parse_document(row, config, split)
     example = Example(document, _parse_label(row, config.label), *_parse_rationale(row, config, document, bad))
     if document.id in places:
@@ -220,7 +215,6 @@ def _to_text(cell: object) -> str:
 def _parse_rationale(
     row: Row, config: DataConfig, document: Document, bad: BadRows
 ) -> tuple[Mask | None, Spans | None]:
-    """Parse a human rationale as a mask and as distinct spans of words."""
     cell = row.values.get(config.rationale)
     if isinstance(cell, AnnotatorSpans):
         mask, n_widened = vote(cell, document, config.agreement, row.place)
@@ -239,11 +233,10 @@ def _parse_rationale(
 
 
 def _parse_pairs(row: Row, cell: Any) -> list[tuple[int, int]] | None:
-    """Parse a list of pairs, which a table stores as JSON."""
     if is_null(cell):
         return None
     try:
-        pairs = json.loads(cell) if isinstance(cell, str) else cell
+        pairs = json.loads(cell) if isinstance(cell, str) else cell  # cells of CSV hold JSON
         return None if pairs is None else [(operator.index(start), operator.index(end)) for start, end in pairs]
     except (TypeError, ValueError, RecursionError) as error:
         fix = "Write pairs of start and end, such as [[0, 4], [10, 17]], or null."

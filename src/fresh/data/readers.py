@@ -173,7 +173,6 @@ def check_unpacked(path: Path, name: str, limits: ReadLimits) -> None:
 
 
 def _read_lines(file: IO[bytes], name: str, limits: ReadLimits | None = None) -> Iterator[str]:
-    """Read lines in UTF-8, and refuse one that is too large."""
     # With a size, readline returns before a huge line fills the memory.
     size = limits.row_bytes + 1 if limits else -1
     # Decoded line by line, so that errors can name the line.
@@ -330,11 +329,9 @@ def _read_parquet(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
         raise DataError(f"{name}: broken Parquet ({error}). Download or write the file again.") from error
 
 
-def _check_batches(batches: Iterable[Any], size: int, name: str, limits: ReadLimits) -> Iterator[list[dict[str, Any]]]:
-    """Refuse a row that is too large, or a file that unpacks to far more than its size.
-
-    :param size: Size of the file, in bytes.
-    """
+def _check_batches(
+    batches: Iterable[Any], file_size: int, name: str, limits: ReadLimits
+) -> Iterator[list[dict[str, Any]]]:
     # Checked before rows become Python objects, which take several times the memory of an Arrow batch.
     n_rows = n_unpacked = 0
     for batch in batches:
@@ -344,7 +341,7 @@ def _check_batches(batches: Iterable[Any], size: int, name: str, limits: ReadLim
                     raise limits.row_error(f"{name}, row {n_rows + i + 1}")
         n_rows += batch.num_rows
         n_unpacked += batch.nbytes
-        if n_unpacked > max(MIN_UNPACK_LIMIT, limits.unpacked * size):
+        if n_unpacked > max(MIN_UNPACK_LIMIT, limits.unpacked * file_size):
             raise limits.unpack_error(name)
         yield batch.to_pylist()
 

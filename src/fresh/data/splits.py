@@ -130,11 +130,7 @@ def _parts_of_path(path: Path, config: DataConfig, bad: BadRows | None) -> dict[
 def _parts_of_tables(
     tables: Sequence[tuple[str, str, Any]], place: str, config: DataConfig, bad: BadRows | None
 ) -> dict[str, Iterator[Example]]:
-    """Assign tables to splits.
-
-    :param tables: The split, the name and the source of each table.
-    :param place: What holds the tables, for error messages.
-    """
+    """Read tables, each given by its split, name and source; the place that holds them is for messages."""
     parts: dict[str, Iterator[Example]] = {}
     for split, _, source in tables:
         if split in parts:

@@ -92,7 +92,6 @@ def set_aside(row: Row, problem: str) -> RowError:
 
 
 def _merge(answers: Answers, config: DataConfig) -> Row:
-    """Merge the annotations of a text: the majority's label and the spans of each annotator."""
     row, fields, annotations = answers
     values = dict(fields)
     questions = sorted({name for annotation in annotations for name in annotation.choices})

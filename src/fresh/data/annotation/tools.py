@@ -20,8 +20,6 @@ from fresh.rationale import Prediction
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """A kind of file, recognized by its first object."""
-
     title: str
     """Its name in error messages."""
     matches: Callable[[Mapping[str, Any]], bool] = lambda _values: False
@@ -85,8 +83,6 @@ def check_format(name: str, actual: str, config: DataConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Exporter:
-    """The files that a tool imports."""
-
     title: str
     ending: str
     to_task: Callable[[Explanation], dict[str, Any]]
