@@ -32,10 +32,9 @@ def flat(number: int, label: Any = "good", **fields: Any) -> dict[str, Any]:
     return {"id": 1, "text": TEXT, "label": label, **own, **fields}
 
 
-def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
+def test_columns_are_found_by_their_names(read: Any) -> None:
     record = task(done(choice("yes", name="sure"), choice("good", name="class")), body="A film", name="d7", q="Good?")
-    path = annotated.write_list(tmp_path / "export.json", [record])
-    [example] = annotated.read(path, text="body", label="class", id="name", query="q")
+    [example] = read(record, text="body", label="class", id="name", query="q")
     assert (example.document.text, example.label, example.document.id) == ("A film", "good", "d7")
     assert example.document.query == ("Good", "?")
 
@@ -100,14 +99,12 @@ def test_enough_annotators_must_have_marked_a_word(kept: Any) -> None:
     assert kept(task(*record["annotations"][:2])) == [("good", ("lovely", "film"))]
 
 
-def test_tasks_that_nobody_answered_are_left_out_and_counted(tmp_path: Path) -> None:
-    tasks = [task(done(choice("good"))), task(number=2), task(done(was_cancelled=True), number=3)]
-    path, bad = annotated.write_list(tmp_path / "export.json", tasks), BadRows()
-    assert len(annotated.read(path, bad)) == 1
-    assert bad.summary() == (
-        "Left out 2 of 3 rows: export.json, row 2: nobody has annotated it. export.json, row 3: it was skipped."
-    )
-    assert [document.id for document in read_documents(path, DataConfig())] == ["1", "2", "3"]
+def test_tasks_that_nobody_answered_are_left_out_and_counted(read: Any, tmp_path: Path) -> None:
+    tasks, bad = [task(done(choice("good"))), task(number=2), task(done(was_cancelled=True), number=3)], BadRows()
+    assert len(read(*tasks, bad=bad)) == 1
+    reasons = "out.jsonl, line 2: nobody has annotated it. out.jsonl, line 3: it was skipped."
+    assert bad.summary() == f"Left out 2 of 3 rows: {reasons}"
+    assert [document.id for document in read_documents(tmp_path / "out.jsonl", DataConfig())] == ["1", "2", "3"]
 
 
 def test_flat_annotations_of_one_task_are_one_row(kept: Any, refusal: Any) -> None:
@@ -153,9 +150,8 @@ def test_annotations_that_cannot_be_used_are_refused(
         ([region(3, 4)], "the span (3, 4) holds no word, only ' '."),
     ],
 )
-def test_bad_spans_are_named(tmp_path: Path, refusal: Any, spans: list[Any], problem: str) -> None:
-    tasks = [task(done(choice("good"))), task(done(*spans, choice("good")), number=2)]
+def test_bad_spans_are_named(read: Any, refusal: Any, spans: list[Any], problem: str) -> None:
+    tasks, bad = [task(done(choice("good"))), task(done(*spans, choice("good")), number=2)], BadRows()
     assert f"line 2: {problem} Fix it in the tool" in refusal(*tasks)
-    bad = BadRows()
-    assert len(annotated.read(annotated.write_list(tmp_path / "export.json", tasks), bad, skip_bad=True)) == 1
-    assert bad.summary() == f"Left out 1 of 2 rows: export.json, row 2: {problem}"
+    assert len(read(*tasks, bad=bad, skip_bad=True)) == 1
+    assert bad.summary() == f"Left out 1 of 2 rows: out.jsonl, line 2: {problem}"
