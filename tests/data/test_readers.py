@@ -16,6 +16,7 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_files import json_lines, write
 from fresh.data.config import MEGABYTE, ReadLimits
 from fresh.data.readers import _parse_delimited, _read_json, _read_lines, is_null, parse_json_lines, read_rows
 from fresh.errors import DataError, MissingExtraError
@@ -24,16 +25,6 @@ RECORDS: list[dict[str, Any]] = [{"text": "Good film.", "label": "pos"}, {"text"
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0\ufeff"), max_size=12)
 OBJECTS = st.dictionaries(st.text(), st.none() | st.text() | st.integers() | st.booleans())
 LIMITS = ReadLimits(row_mb=1, unpacked=20)
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    encoded = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(encoded) if path.suffix == ".gz" else encoded)
-    return path
-
-
-def json_lines(records: list[dict[str, Any]]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def table(records: list[dict[str, Any]], delimiter: str = ",") -> str:
@@ -191,21 +182,16 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path, name: str, conten
     assert message in str(caught.value)
 
 
-def test_places_that_hold_no_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"revews\.csv does not exist"):
-        list(read_rows(tmp_path / "revews.csv"))
-    with pytest.raises(DataError, match=r"is a folder\. Name one of the files in it"):
-        list(read_rows(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [
         ([], "^list holds no rows"),
         (["Good film."], r"^list, row 1: a row is a dict or a \(text, label\) pair, got 'Good film.'"),
+        ("revews.csv", r"^revews\.csv does not exist"),
+        (Path(__file__).parent, r"is a folder\. Name one of the files in it"),
     ],
 )
-def test_lists_that_cannot_be_read_are_refused(source: Any, message: str) -> None:
+def test_sources_that_hold_no_rows_are_refused(source: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         list(read_rows(source))
 
