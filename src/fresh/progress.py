@@ -19,11 +19,9 @@ class Progress(Protocol):
 
     def say(self, line: str) -> None:
         """Show a line."""
-        ...
 
     def task(self, name: str, total: int | None) -> AbstractContextManager[Advance]:
         """Start a task with a known or unknown number of steps."""
-        ...
 
 
 class _Silent:

@@ -39,47 +39,26 @@ def test_columns_are_found_by_their_names(read: Any) -> None:
     assert example.document.query == ("Good", "?")
 
 
-@pytest.mark.parametrize(
-    ("record", "settings", "expected"),
-    [
-        pytest.param(task(done(region(4, 10, "lovely"), choice("good"))), {}, ("good", ("lovely",)), id="a task"),
-        pytest.param(task(done(choice("good", name="mood"))), {}, ("good", None), id="the only question is the label"),
-        pytest.param(task(done(region(4, 10)), stars=5), {"label": "stars"}, ("5", ("lovely",)), id="label in data"),
-        pytest.param(
-            task(done(region(4, 10, name="why"), choice("good"))),
-            {"rationale": "why"},
-            ("good", ("lovely",)),
-            id="spans of one control",
-        ),
-        pytest.param(
-            task(done(region(4, 10), choice("good")), done(choice("good")), done(choice("good"))),
-            {},
-            ("good", ()),
-            id="an annotator who marked nothing votes",
-        ),
-        pytest.param(
-            task(done(region(4, 10), choice("good")), done(region(0, 1), choice("bad"), was_cancelled=True)),
-            {"agreement": 0.0},
-            ("good", ("lovely",)),
-            id="cancelled annotations do not count",
-        ),
-        pytest.param(
-            task(*[done(region(0, 1), choice("bad"))] * 2, done(region(4, 10), choice("good"), ground_truth=True)),
-            {"agreement": 0.0},
-            ("good", ("lovely",)),
-            id="only the ground truth counts",
-        ),
-        pytest.param(
-            task(*(done(choice(label)) for label in ("bad", "good", "good"))), {}, ("good", None), id="majority"
-        ),
-        pytest.param(flat(1, why=[LOVELY]), {}, ("good", ("lovely",)), id="a flat annotation"),
-        pytest.param(flat(1, [LOVELY], mood="good"), {"label": "mood"}, ("good", ("lovely",)), id="flat, other label"),
-        pytest.param(
-            task(done(region(11, 21, "film.\\nNot "), choice("good"))), {}, ("good", ("film", ".", "Not")), id="breaks"
-        ),
-        pytest.param(task(done(region(5, 11, "lovely"), choice("good"))), {}, ("good", ("lovely",)), id="UTF-16"),
-    ],
-)
+GOOD, BAD, MARKED = choice("good"), choice("bad"), ("good", ("lovely",))
+SPAN, FIRST = region(4, 10), region(0, 1)
+ANY = {"agreement": 0.0}
+CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
+    "a task": (task(done(region(4, 10, "lovely"), GOOD)), {}, MARKED),
+    "the only question is the label": (task(done(choice("good", name="mood"))), {}, ("good", None)),
+    "label in data": (task(done(SPAN), stars=5), {"label": "stars"}, ("5", ("lovely",))),
+    "spans of one control": (task(done(region(4, 10, name="why"), FIRST, GOOD)), {"rationale": "why"}, MARKED),
+    "who marked nothing votes": (task(done(SPAN, GOOD), done(GOOD), done(GOOD)), {}, ("good", ())),
+    "cancelled": (task(done(SPAN, GOOD), done(FIRST, BAD, was_cancelled=True)), ANY, MARKED),
+    "ground truth": (task(*[done(FIRST, BAD)] * 2, done(SPAN, GOOD, ground_truth=True)), ANY, MARKED),
+    "majority": (task(done(BAD), done(GOOD), done(GOOD)), {}, ("good", None)),
+    "a flat annotation": (flat(1, why=[LOVELY]), {}, MARKED),
+    "flat, other label": (flat(1, [LOVELY], mood="good"), {"label": "mood"}, MARKED),
+    "breaks": (task(done(region(11, 21, "film.\\nNot "), GOOD)), {}, ("good", ("film", ".", "Not"))),
+    "UTF-16": (task(done(region(5, 11, "lovely"), GOOD)), {}, MARKED),
+}
+
+
+@pytest.mark.parametrize(("record", "settings", "expected"), CASES.values(), ids=CASES)
 def test_annotations_are_read(kept: Any, record: Any, settings: dict[str, Any], expected: Any) -> None:
     assert kept(record, **settings) == [expected]
 
@@ -123,7 +102,7 @@ HTML = {"start": "/p[1]/text()[1]", "end": "/p[1]/text()[1]", "startOffset": 0, 
         (
             task(done(choice("a", name="mood"))),
             {"label": "mod"},
-            "no column 'mod' for the label. It has: text, id, mood, rationale",
+            "no column 'mod' for the label. It has: text, id, mood,",
         ),
         (task(done(choice("a", "b"))), {}, "a label must be text or a number, got ('a', 'b')"),
         (task(done(choice("good")), done(choice("bad"))), {}, "its annotators disagree on the label: good or bad."),

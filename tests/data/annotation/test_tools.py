@@ -34,12 +34,8 @@ TEXTCAT = {"text": "Good film", "label": "good", "_input_hash": 1, "_task_hash":
 SAMPLES: dict[str, list[dict[str, Any]]] = {
     "label_studio": [TASK, FLAT, {"data": {"text": "a"}, "predictions": []}, {"data": {}, "completions": []}],
     "doccano": [
-        CATS,
-        {**CATS, "label": "x"},
-        {"text": "a", "cats": []},
-        {"text": "a", "label": []},
-        {"text": "a", "label": ["x"]},
-        {"text": "a", "label": [[0, 1, "X"]]},
+        *(CATS, {**CATS, "label": "x"}, {"text": "a", "cats": []}),
+        *({"text": "a", "label": label} for label in ([], ["x"], [[0, 1, "X"]])),
     ],
     "prodigy": [TEXTCAT, {"text": "a", "spans": [], "answer": "ignore"}],
     "potato": [
@@ -50,11 +46,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "explained": [{"id": "1", "label": "x", "probabilities": {"x": 1.0}, "rationale": [], "ratio": 0.0}],
     "annotations": [{"annotation_id": "1", "evidences": [], "classification": "x"}],
     "table": [
+        *({}, {"text": "a", "label": "x"}, {"text": "a", "label": 1, "answer": "accept"}, {"text": "a", "data": 3}),
         {"text": "a", "label": "x", "entities": ["b"], "cats": []},
-        {"text": "a", "label": "x"},
-        {"text": "a", "label": 1, "answer": "accept"},
-        {},
-        {"text": "a", "data": 3},
     ],
 }
 
@@ -112,16 +105,10 @@ def test_the_first_readable_row_decides_the_format(read: Any) -> None:
         read("{", "{", format="doccano")
 
 
+NAMES = ("type", "value", "result", "start", "end", "text", "labels", "choices", "from_name")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 30) | st.sampled_from(("good", "labels", "choices", "A 😀 film")),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(("type", "value", "result", "start", "end", "text", "labels", "choices", "from_name")),
-            inner,
-            max_size=4,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
     max_leaves=12,
 )
 
@@ -139,16 +126,29 @@ def test_an_unexpected_value_is_an_error_of_its_row(record: dict[str, Any], data
         assert len(list(to_table(rows(changed | {"id": 1}, record | {"id": 2}), DataConfig()))) in (1, 2)
 
 
-def test_a_task_of_label_studio(tmp_path: Path) -> None:
-    [task] = annotated.exported([film()], tmp_path, "label_studio")
-    target = {"to_name": "text", "origin": "prediction"}
-    span = {"start": 2, "end": 8, "text": "lovely", "labels": ["RATIONALE"]}
-    result = [
-        {"id": "span-1", "from_name": "rationale", "type": "labels", "value": span, **target},
-        {"id": "class", "from_name": "label", "type": "choices", "value": {"choices": ["good"]}, **target},
-    ]
-    prediction = {"model_version": "fresh", "score": 0.875, "result": result}
-    assert task == {"data": {"id": "r-1", "text": "A lovely film"}, "predictions": [prediction]}
+TARGET = {"to_name": "text", "origin": "prediction"}
+SPAN = {"start": 2, "end": 8, "text": "lovely", "labels": ["RATIONALE"]}
+RESULT = [
+    {"id": "span-1", "from_name": "rationale", "type": "labels", "value": SPAN, **TARGET},
+    {"id": "class", "from_name": "label", "type": "choices", "value": {"choices": ["good"]}, **TARGET},
+]
+FIELDS = {"id": "r-1", "text": "A lovely film", "query": "Is it ?"}
+MARKED = [{"start": 2, "end": 8, "label": "RATIONALE"}]
+TASKS = {
+    "label_studio": {
+        "data": FIELDS,
+        "predictions": [{"model_version": "fresh", "score": 0.875, "result": RESULT}],
+    },
+    "doccano": {**FIELDS, "cats": ["good"], "entities": [[2, 8, "RATIONALE"]], "probability": 0.875},
+    "potato": {**FIELDS, "predictions": {"label": "good", "rationale": MARKED, "confidence": 0.875}},
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_task_holds_the_text_and_what_the_model_says(tmp_path: Path, tool: str) -> None:
+    assert annotated.exported([film(query="Is it?")], tmp_path, tool) == [TASKS[tool]]
+    [task] = annotated.exported([film()], tmp_path, tool)
+    assert "query" not in (task["data"] if tool == "label_studio" else task)
 
 
 def test_the_configuration_of_label_studio(tmp_path: Path) -> None:
@@ -171,26 +171,6 @@ def test_the_configuration_of_label_studio(tmp_path: Path) -> None:
     )
     choices = ElementTree.fromstring(content).iter("Choice")  # noqa: S314
     assert [choice.get("value") for choice in choices] == ["good", 'so "so" & <so>']
-
-
-def test_a_line_of_doccano(tmp_path: Path) -> None:
-    [line] = annotated.exported([film(query="Is it good?")], tmp_path, "doccano")
-    assert line == {
-        "id": "r-1",
-        "text": "A lovely film",
-        "cats": ["good"],
-        "entities": [[2, 8, "RATIONALE"]],
-        "probability": 0.875,
-        "query": "Is it good ?",
-    }
-    assert [path.name for path in tmp_path.iterdir()] == ["tasks.jsonl"]
-
-
-def test_a_line_of_potato(tmp_path: Path) -> None:
-    [line] = annotated.exported([film(query="Is it?")], tmp_path, "potato")
-    spans = [{"start": 2, "end": 8, "label": "RATIONALE"}]
-    predictions = {"label": "good", "rationale": spans, "confidence": 0.875}
-    assert line == {"id": "r-1", "text": "A lovely film", "predictions": predictions, "query": "Is it ?"}
 
 
 def test_the_configuration_of_potato(tmp_path: Path) -> None:
