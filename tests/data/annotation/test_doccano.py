@@ -22,7 +22,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "a column that is named": (line(cats=["good"], entities=[], gold="bad"), {"label": "gold"}, ("bad", None)),
     "nobody marked a span": (line(cats=["good"], entities=[]), {}, ("good", None)),
     "spans of one label": (
-        line(cats=["good"], entities=[[5, 11, "WHY"], [12, 16, "NAME"]]),
+        line(cats=["good"], entities=[[5, 11, "WHY"], [12, 99, "NAME"]]),
         {"rationale": "WHY"},
         LOVELY,
     ),

@@ -110,7 +110,7 @@ HTML = {"start": "/p[1]/text()[1]", "end": "/p[1]/text()[1]", "startOffset": 0, 
         (
             task(done({"from_name": "why", "to_name": "text", "type": "hypertextlabels", "value": HTML})),
             {},
-            "its spans are positions in HTML or in paragraphs, not in a text. Use the tag Text",
+            "a span needs start and end, in characters, got ('/p[1]/text()[1]', '/p[1]/text()[1]'). Use the tag Text",
         ),
     ],
 )

@@ -171,6 +171,7 @@ def parse_spans(
     marked: Iterable[MarkedSpan],
     config: DataConfig,
     recount: Callable[[str, Spans], Iterable[tuple[int, int] | None]] | None = None,
+    fix: str = FIX,
 ) -> Spans:
     """Return the spans that are rationales: all, unless the setting ``rationale`` names another label.
 
@@ -180,7 +181,7 @@ def parse_spans(
     spans = tuple((span.start, span.end) for span in marked)
     wrong = next((span for span in spans if set(map(type, span)) != {int}), None)
     if wrong is not None:
-        raise RowError(row.place, f"a span needs start and end, in characters, got {wrong!r:.60}.", FIX)
+        raise RowError(row.place, f"a span needs start and end, in characters, got {wrong!r:.60}.", fix)
     if not isinstance(text, str):
         return spans  # the missing text is reported where texts are read
     expected = [span.text for span in marked]

@@ -23,7 +23,7 @@ from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
 from fresh.errors import RowError
-from fresh.text import from_utf16, to_utf16
+from fresh.text import Spans, from_utf16, to_utf16
 
 SPAN_FIELDS = ("start_offset", "end_offset", "label")
 COLUMNS = ("label", "entities", "cats", "relations", "Comments")
@@ -52,11 +52,11 @@ def parse(lines: Sequence[Row], config: DataConfig) -> Answers:
         fields[config.label] = set_aside(row, "nobody has annotated it.")
     entities = row.values.get("entities")
     spans = [item for item in (entities if isinstance(entities, list) else items) if item not in classes]
-    marked = [_parse_span(row, item, row.values.get(config.text)) for item in spans]
-    return row, fields, [Annotation(parse_spans(row, row.values.get(config.text), marked, config), {})]
+    units = parse_spans(row, None, [_parse_span(row, item) for item in spans], config)
+    return row, fields, [Annotation(_convert_spans(row, row.values.get(config.text), units), {})]
 
 
-def _parse_span(row: Row, item: Any, text: Any) -> MarkedSpan:
+def _parse_span(row: Row, item: Any) -> MarkedSpan:
     """Parse start, end and label of a span, which is a list or, in projects with relations, an object."""
     try:
         start, end, name = map(item.get, SPAN_FIELDS) if isinstance(item, Mapping) else item
@@ -64,12 +64,17 @@ def _parse_span(row: Row, item: Any, text: Any) -> MarkedSpan:
         start = end = name = None
     if type(start) is not int or type(end) is not int:
         raise RowError(row.place, f"a span is [start, end, label], got {item!r:.60}.", FIX)
-    [span] = from_utf16(text, [(start, end)]) if isinstance(text, str) else [(start, end)]
-    if span is None:
+    return MarkedSpan(start, end, None, (str(name),))
+
+
+def _convert_spans(row: Row, text: Any, units: Spans) -> Spans:
+    spans = from_utf16(text, units) if isinstance(text, str) else ()  # a missing text is reported later
+    wrong = next((unit for unit, span in zip(units, spans, strict=False) if span is None), None)
+    if wrong is not None:
         [(_, size)] = to_utf16(text, [(0, len(text))])
-        problem = f"the span ({start}, {end}) does not fit a text of {size} UTF-16 code units, or cuts a character."
+        problem = f"the span {wrong} does not fit a text of {size} UTF-16 code units, or cuts a character."
         raise RowError(row.place, problem, FIX)
-    return MarkedSpan(*span, None, (str(name),))
+    return tuple(span for span in spans if span)
 
 
 def to_task(explanation: Explanation) -> dict[str, Any]:

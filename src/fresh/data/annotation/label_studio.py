@@ -21,9 +21,9 @@ from fresh.data.annotation.aggregate import (
 from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
-from fresh.errors import RowError
-from fresh.text import from_utf16
+from fresh.text import Spans, from_utf16
 
+USE_TEXT = "Use the tag Text in the labeling configuration: others give positions in HTML or in paragraphs."
 CONFIG_ENDING = ".config.xml"
 CONFIG = """\
 <View>
@@ -89,21 +89,19 @@ def _parse_annotation(
         if kind == "choices" and "start" not in value:
             choices[name] = parse_choice(value)
         elif kind.endswith("labels"):
-            marked.append(_parse_region(row, value, name, value.get(kind) or ()))
-    return Annotation(parse_spans(row, fields.get(config.text), marked, config, from_utf16), choices)
+            marked.append(_parse_region(value, name, value.get(kind) or ()))
+    return Annotation(_parse_spans(row, fields.get(config.text), marked, config), choices)
 
 
 def _parse_flat(rows: Sequence[Row], config: DataConfig) -> Answers:
     annotations = []
     for row in rows:
         named = [(name, region) for name, value in row.values.items() if _holds_spans(value) for region in value]
-        marked = [_parse_region(row, region, name, region["labels"]) for name, region in named]
+        marked = [_parse_region(region, name, region["labels"]) for name, region in named]
         chosen = row.values.get(config.label)
         has_label = config.label in row.values and not _holds_spans(chosen)
         choices = {config.label: parse_choice(chosen)} if has_label else {}
-        annotations.append(
-            Annotation(parse_spans(row, row.values.get(config.text), marked, config, from_utf16), choices)
-        )
+        annotations.append(Annotation(_parse_spans(row, row.values.get(config.text), marked, config), choices))
     return rows[0], {name: value for name, value in rows[0].values.items() if not _holds_spans(value)}, annotations
 
 
@@ -117,12 +115,13 @@ def parse_choice(value: Any) -> Any:
     return single_choice(choices) if isinstance(choices, list) else choices
 
 
-def _parse_region(row: Row, region: Mapping[str, Any], name: str, labels: Iterable[str]) -> MarkedSpan:
-    if type(region.get("start")) is not int:
-        problem = "its spans are positions in HTML or in paragraphs, not in a text."
-        raise RowError(row.place, problem, "Use the tag Text in the labeling configuration.")
+def _parse_region(region: Mapping[str, Any], name: str, labels: Iterable[str]) -> MarkedSpan:
+    return MarkedSpan(region.get("start"), region.get("end"), region.get("text"), (name, *labels))
+
+
+def _parse_spans(row: Row, text: Any, marked: Iterable[MarkedSpan], config: DataConfig) -> Spans:
     # Versions before 2022 counted UTF-16 code units, but files do not say so.
-    return MarkedSpan(region["start"], region.get("end"), region.get("text"), (name, *labels))
+    return parse_spans(row, text, marked, config, recount=from_utf16, fix=USE_TEXT)
 
 
 def to_task(explanation: Explanation) -> dict[str, Any]:
