@@ -125,6 +125,7 @@ def test_annotations_that_cannot_be_used_are_refused(
     [
         ([region(4, 10, "dull")], "the span (4, 10) should hold 'dull', but the text there is 'lovely'."),
         ([region(4, 99)], "the span (4, 99) does not fit a text of 26 characters."),
+        ([region(4, 99, "dull")], "the span (4, 99) should hold 'dull', but the text there is " + repr(TEXT[4:]) + "."),
         ([region(9, 4)], "the span (9, 4) does not fit a text of 26 characters."),
         ([region(3, 4)], "the span (3, 4) holds no word, only ' '."),
     ],
