@@ -154,6 +154,7 @@ LINE, DIGEST = hashed_line({"a": "x", "n": 1}, FIRST_DIGEST)
         (LINE.replace(b",", b", "), "other spaces"),
         (LINE.replace(b'"x"', b'"\\u0078"'), "other spaces, escapes"),
         (LINE.replace(b'"a":"x"', b'"a":"y","a":"x"'), "key order"),
+        (LINE.replace(b'"a":"x","n":1', b'"n":1,"a":"x"'), "key order"),
         (LINE.replace(b":1", b":NaN"), "not JSON"),
         (LINE.replace(b'"x"', b'"y"'), "does not match its content"),
         (LINE.replace(DIGEST.encode(), DIGEST.upper().encode()), "does not match its content"),

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +22,16 @@ from mutations import Generator, mutate_bytes, mutate_json, mutate_json_line, pi
 SIZES = [15, pytest.param(350, marks=pytest.mark.slow)]
 """Mutations of each kind of file: 3,500 in all."""
 SECONDS = 5.0
-ROWS = [
-    {"id": f"r-{n}", "text": f'A "{word}" film, of\nno. {n}; déjà vu\t!', "label": word, "rationale": [[3, 5 + n % 3]]}
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": f"r-{n}-{word}",
+        "text": f'A "{word}" film, of\nno. {n}; déjà vu\t!',
+        "label": word,
+        "rationale": [[3, 5 + n % 3]],
+    }
     for n in range(8)
     for word in ("good", "bad")
 ]
-ROWS = [{**row, "id": f"{row['id']}-{row['label']}"} for row in ROWS]
 CELLS = [{**row, "rationale": json.dumps(row["rationale"])} for row in ROWS]
 
 
