@@ -2,7 +2,7 @@ import copy
 import itertools
 import pickle
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.rationale import Prediction, Rationale
 from fresh.text import split_words
-from strategies import documents, flags, masks, saliency, texts, with_other_dropped_words, words
+from strategies import documents, flags, masks, saliency, texts, words
 
 ANSWER = Prediction("pos", {"neg": 0.25, "pos": 0.75})
+FILM = Document.from_words(["a", "good", "film", "."], id="d1")
+WHOLE = Mask.full(4)
 FLAGS = st.integers(0, 20).flatmap(flags)
 
 
@@ -87,8 +89,6 @@ def test_a_mask_and_its_copies_cannot_be_changed() -> None:
     for one in (*copies(made), *copies(from_flags), ~~made):
         assert one == mask(1, 0, 1)
         assert_unwritable(one.kept)
-    with pytest.raises(FrozenInstanceError):
-        made.kept = given  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("n_read", [1, None])
@@ -99,18 +99,20 @@ def test_scores_and_their_copies_cannot_be_changed(n_read: int | None) -> None:
     for one in copies(made):
         assert (one.scores.tolist(), one.target, one.id, one.n_read) == ([1.0, 2.0], "pos", "d1", n_read)
         assert_unwritable(one.scores)
-    with pytest.raises(FrozenInstanceError):
-        made.scores = given  # type: ignore[misc]
 
 
-def test_a_document_cannot_be_changed() -> None:
-    document = Document.from_words(["a"])
-    with pytest.raises(FrozenInstanceError):
-        document.words = ("b",)  # type: ignore[misc]
-    with pytest.raises(FrozenInstanceError):
-        Example(document, "pos").label = "neg"  # type: ignore[misc]
-    with pytest.raises(FrozenInstanceError):
-        Explanation(document, mask(1), document.cut(mask(1)), ANSWER).mask = mask(0)  # type: ignore[misc]
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(FILM, WHOLE, FILM.cut(WHOLE), ANSWER, saliency([0.0]), Example(FILM, "pos")),
+        Explanation(FILM, WHOLE, FILM.cut(WHOLE), ANSWER),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_no_field_can_be_set(value: Any) -> None:
+    for field in fields(value):
+        with pytest.raises(FrozenInstanceError):
+            setattr(value, field.name, getattr(value, field.name))
 
 
 # Documents
@@ -177,13 +179,6 @@ def test_a_cut_keeps_the_marked_words_and_the_whole_query() -> None:
 
 
 @given(documents(), st.data())
-def test_a_dropped_word_cannot_matter(document: Document, data: st.DataObject) -> None:
-    kept = data.draw(masks(document))
-    other = data.draw(with_other_dropped_words(document, kept))
-    assert document.cut(kept) == other.cut(kept)
-
-
-@given(documents(), st.data())
 def test_the_place_and_number_of_dropped_words_leave_no_trace(document: Document, data: st.DataObject) -> None:
     rationale = document.cut(data.draw(masks(document)))
     assume(rationale.words)
@@ -212,13 +207,6 @@ def test_scores_are_one_row_in_double_precision() -> None:
     assert Saliency(np.array([1, 2], dtype=np.float32), "pos").scores.dtype == np.float64
     with pytest.raises(ValueError, match=r"scores of document 'd1' must be one for each word.*\(1, 2\)"):
         Saliency(np.zeros((1, 2)), "pos", "d1")
-
-
-def test_a_human_rationale_that_does_not_fit_is_refused() -> None:
-    document = Document.from_words(["a", "b", "c"], id="d1")
-    assert Example(document, "pos", mask(1, 0, 0)).human == mask(1, 0, 0)
-    with pytest.raises(ValueError, match=r"^The human rationale has 2 flags but document 'd1' has 3 words\.$"):
-        Example(document, "pos", mask(1, 0))
 
 
 def test_an_explanation_shows_where_its_words_are() -> None:
@@ -327,10 +315,6 @@ class Anything:
     __hash__ = None  # type: ignore[assignment]
 
 
-FILM = Document.from_words(["a", "good", "film", "."], id="d1")
-WHOLE = Mask.full(4)
-
-
 @pytest.mark.parametrize(
     ("parts", "error", "message"),
     [
@@ -364,12 +348,9 @@ def test_unknown_evidence_is_the_spans_of_the_mask() -> None:
 @pytest.mark.parametrize(
     ("human", "evidence", "message"),
     [
-        *(
-            (WHOLE, span, rf"\({span[0]}, {span[1]}\) does not fit document 'd1' of 4 words")
-            for span in ((-1, 1), (3, 5), (3, 2), (4, 4))
-        ),
+        (Mask.full(2), (0, 2), "The human rationale has 2 flags but document 'd1' has 4 words"),
+        *((WHOLE, span, rf"\({span[0]}, {span[1]}\) does not fit") for span in ((-1, 1), (3, 5), (3, 2), (4, 4))),
         (None, (1, 2), "mark different words"),
-        (WHOLE, (1, 2), "mark different words"),
         (Mask.from_spans([(1, 3)], 4), (1, 2), "mark different words"),
     ],
 )

@@ -54,12 +54,10 @@ def atomic_write(path: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.replace(path)
-    except OSError as error:
+    except BaseException as error:  # Ctrl-C too must leave no partial file
         partial.unlink(missing_ok=True)
-        error.filename = error.filename or str(path)  # the error of a full disk does not name the file
-        raise
-    except BaseException:  # Ctrl-C too must leave no partial file
-        partial.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)  # the error of a full disk does not name the file
         raise
 
 
@@ -137,15 +135,12 @@ def parse_hashed_line(line: bytes) -> dict[str, Any]:
         raise RecordError("it ends in CR LF, not in LF: an editor or a transfer changed the file.")
     try:
         record = json.loads(line[:-1].decode("ascii"))
+        canonical = canonical_json(record)  # refuses NaN and Infinity, which Python's parser accepts
     except (ValueError, RecursionError) as error:
         raise RecordError("it is not JSON in plain ASCII.") from error
     if not isinstance(record, dict) or not all(type(record.get(name)) is str for name in (DIGEST, PREVIOUS_DIGEST)):
         raise RecordError(f"it is not an object with {DIGEST} and {PREVIOUS_DIGEST}.")
-    try:
-        is_canonical = canonical_json(record) + b"\n" == line
-    except ValueError:  # NaN or Infinity, which Python's parser accepts
-        is_canonical = False
-    if not is_canonical:
+    if canonical + b"\n" != line:
         raise RecordError("it is JSON, but with other spaces, escapes or key order.")
     if canonical_sha256({name: value for name, value in record.items() if name != DIGEST}) != record[DIGEST]:
         raise RecordError("it has changed since it was written: its digest does not match its content.")

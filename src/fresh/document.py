@@ -1,6 +1,6 @@
 """Documents, scores and masks, and the only way to a rationale: `Document.cut`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import Any, Self, final
@@ -235,32 +235,22 @@ class Example:
 
     def __post_init__(self) -> None:
         n_words = len(self.document.words)
+        id = self.document.id
         if self.human is not None and len(self.human) != n_words:
             raise ValueError(
-                f"The human rationale has {len(self.human)} flags "
-                f"but document {self.document.id!r} has {n_words} words."
+                f"The human rationale has {len(self.human)} flags but document {id!r} has {n_words} words."
             )
         for start, end in self.evidence or ():
             if not (0 <= start <= end <= n_words and start < n_words):
-                raise ValueError(
-                    f"The evidence span ({start}, {end}) does not fit document {self.document.id!r} "
-                    f"of {n_words} words. Spans count words from 0 and exclude their end."
-                )
-        if self.evidence is not None and Mask.from_spans(non_empty_spans(self.evidence), n_words) != self.human:
-            raise ValueError(
-                f"The evidence and the human rationale of document {self.document.id!r} mark different words. "
-                "Make both from the same spans."
-            )
+                raise ValueError(f"The evidence span ({start}, {end}) does not fit document {id!r} of {n_words} words.")
+        marked = [span for span in self.evidence or () if span[0] != span[1]]
+        if self.evidence is not None and Mask.from_spans(marked, n_words) != self.human:
+            raise ValueError(f"The evidence and the human rationale of document {id!r} mark different words.")
 
     @property
     def human_spans(self) -> Spans | None:
         """The spans that people marked or, if these are unknown, the runs of words in their rationale."""
         return self.human.spans if self.evidence is None and self.human is not None else self.evidence
-
-
-def non_empty_spans(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Leave out spans of no words."""
-    return ((start, end) for start, end in spans if start != end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,7 @@ N_BARS = 6
 
 
 def _highlight(text: str, kept: Spans, human: Spans = ()) -> str:
-    """Highlight the spans that were read, and underline those that people marked; no character is added or lost.
-
-    :param kept: Spans in characters, in order; adjacent words should be one span.
-    :param human: Spans in characters, in order.
-    """
+    """Highlight the spans that were read, and underline those that people marked; no character is added or lost."""
     shown, ends = text.translate(HTML_CONTROL_PICTURES), [end for _, end in human]
     parts: list[str] = []
     for start, end, is_read in _segments(kept, 0, len(text)):
@@ -61,22 +57,21 @@ def explanation_html(text: str, spans: Spans, rationale: Rationale, prediction: 
     n_read = len(rationale.words)
     words = "1 word was" if n_read == 1 else f"{n_read:,} words were"
     lines = [
-        f"<div><strong>{isolate(prediction.label)}</strong> (probability {prediction.probability:.2f}): "
+        f"<div><strong>{_isolate(prediction.label)}</strong> (probability {prediction.probability:.2f}): "
         f"{words} read, {ratio:.0%} of the text.</div>",
         _bars(prediction),
-        f"<div>Query: {isolate(' '.join(rationale.query))}</div>" if rationale.query else "",
+        f"<div>Query: {_isolate(' '.join(rationale.query))}</div>" if rationale.query else "",
         f'<div dir="auto" style="{BOX};margin:.5em 0">{_highlight(text, spans)}</div>',
         '<details><summary style="cursor:pointer">Only the words that were read</summary>'
-        f'<div dir="auto" style="{BOX}">{isolate(" ".join(rationale.words))}</div></details>',
+        f'<div dir="auto" style="{BOX}">{_isolate(" ".join(rationale.words))}</div></details>',
     ]
     return f'<div style="max-width:48em">{"".join(lines)}</div>'
 
 
 def _bars(prediction: Prediction) -> str:
-    """Draw the probabilities of the most probable labels."""
     labels = sorted(prediction.probabilities.items(), key=lambda pair: -pair[1])
     rows = [
-        f'<div>{isolate(label)}</div><div style="background:rgba(128,128,128,.25);height:.7em;align-self:center">'
+        f'<div>{_isolate(label)}</div><div style="background:rgba(128,128,128,.25);height:.7em;align-self:center">'
         f'<div style="background:#0072b2;height:100%;width:{probability:.1%}"></div></div><div>{probability:.2f}</div>'
         for label, probability in labels[:N_BARS]
     ]
@@ -86,11 +81,6 @@ def _bars(prediction: Prediction) -> str:
     return f'<div style="{grid}">{"".join(rows)}</div>{more}'
 
 
-def isolate(text: str) -> str:
-    """Escape a text, and keep its reading direction from spreading to the text around it."""
-    return f"<bdi>{escape_text(text)}</bdi>"
-
-
-def escape_text(text: str) -> str:
-    """Escape a text for HTML, and make its control characters visible."""
-    return escape(text.translate(HTML_CONTROL_PICTURES))
+def _isolate(text: str) -> str:
+    """Escape a text, show its control characters, and keep its reading direction from the text around it."""
+    return f"<bdi>{escape(text.translate(HTML_CONTROL_PICTURES))}</bdi>"

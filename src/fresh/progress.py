@@ -1,7 +1,7 @@
 """Progress of long work, shown in the terminal or not at all."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from rich.console import Console
@@ -19,23 +19,17 @@ class Progress(Protocol):
 
     def say(self, line: str) -> None:
         """Show a line."""
-        ...
 
     def task(self, name: str, total: int | None) -> AbstractContextManager[Advance]:
         """Start a task with a known or unknown number of steps."""
-        ...
 
 
 class _Silent:
-    """Shows nothing."""
-
     def say(self, line: str) -> None:
-        """Ignore the line."""
+        pass
 
-    @contextmanager
-    def task(self, name: str, total: int | None) -> Iterator[Advance]:
-        """Start a task that is not shown."""
-        yield lambda _steps, _note: None
+    def task(self, name: str, total: int | None) -> AbstractContextManager[Advance]:
+        return nullcontext(lambda _steps, _note: None)
 
 
 class Terminal:

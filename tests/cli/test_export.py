@@ -8,6 +8,7 @@ import pytest
 
 import annotated
 import small
+from data_files import write
 from fresh.cli.main import main
 from fresh.data.annotation import TOOLS, export, export_paths
 from fresh.document import Explanation
@@ -54,7 +55,7 @@ def test_what_comes_back_from_the_tool_is_what_the_model_marked(
     options = ("--text=review", "--tool=label_studio", "--output=tasks.json")
     assert main(["export", saved, "--input", data, *options, *CPU]) == 0
     tasks = json.loads(Path("tasks.json").read_text(encoding="utf-8"))
-    back = annotated.read(annotated.write_list(tmp_path / "export.json", annotated.label_studio(tasks)))
+    back = annotated.read(write(tmp_path / "export.jsonl", annotated.label_studio(tasks)))
     explained = list(model.explain_file(data, text="review"))
     assert [example.document.text for example in back] == TEXTS
     assert [example.document.id for example in back] == ["r-0", "r-1", "r-2"]

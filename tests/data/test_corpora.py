@@ -1,5 +1,3 @@
-import gzip
-import json
 import subprocess
 import sys
 import zipfile
@@ -12,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from data_files import annotation, eraser_files, write, write_folder, write_tar
 from fresh.data import corpora
-from fresh.data.corpora import CORPORA, TREEBANK, find_corpus, read_demo
+from fresh.data.corpora import CORPORA, SPLITS, TREEBANK, find_corpus, read_demo
 from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.errors import DataError, MissingExtraError
@@ -92,32 +91,26 @@ def test_an_empty_rationale_is_not_an_unknown_one(corpora_dir: Path, read_corpus
 # Places of files
 
 
-def write_json_lines(folder: Path, labels: tuple[str, ...], ending: str = ".jsonl") -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for split in ("train", "dev", "test"):
-        rows = [{"id": f"{split}_{i}", "document": "a film", "label": label} for i, label in enumerate(labels)]
-        content = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        (folder / f"{split}{ending}").write_bytes(gzip.compress(content) if ending.endswith(".gz") else content)
+def write_json_lines(folder: Path, ending: str = ".jsonl") -> None:
+    for split in SPLITS:
+        rows = [{"id": f"{split}_{label}", "document": "a film", "label": label} for label in "xy"]
+        write(folder / f"{split}{ending}", rows)
 
 
-def write_eraser(folder: Path) -> None:
-    (folder / "docs").mkdir(parents=True)
-    (folder / "docs" / "a").write_text("a good film")
-    rows = [{"annotation_id": f"a:{i}", "classification": x, "evidences": [], "query": "?"} for i, x in enumerate("NP")]
-    for split in ("train", "val", "test"):
-        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+ROWS = [annotation(f"a:{label}", label, query="?") for label in "NP"]
+ERASER = eraser_files({"a": "a good film"}, train=ROWS, val=ROWS, test=ROWS)
 
 
 @pytest.mark.parametrize("name", CORPORA)
 @pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz"])
 def test_json_lines_are_found(tmp_path: Path, name: str, ending: str) -> None:
-    write_json_lines(tmp_path / name, ("x", "y"), ending)
+    write_json_lines(tmp_path / name, ending)
     assert CORPORA[name].read(tmp_path) == CORPORA[name].read(tmp_path / name)
 
 
 @pytest.mark.parametrize("place", [".", "movies", "eraser/movies"])
 def test_an_unpacked_tar_is_found(tmp_path: Path, place: str) -> None:
-    write_eraser(tmp_path / place)
+    write_folder(tmp_path / place, ERASER)
     splits = CORPORA["movies"].read(tmp_path)
     assert [e.label for e in splits.train] == ["N", "P"]
     assert splits.train[0].document.query == ()
@@ -125,17 +118,14 @@ def test_an_unpacked_tar_is_found(tmp_path: Path, place: str) -> None:
 
 @pytest.mark.parametrize("place", ["multirc.tar.gz", "eraser/multirc.tar.gz", "multirc.tar"])
 def test_a_tar_is_found(tmp_path: Path, place: str) -> None:
-    write_eraser(tmp_path / "source")
-    (tmp_path / place).parent.mkdir(exist_ok=True)
-    mode = "czf" if place.endswith("gz") else "cf"
-    subprocess.run(["tar", mode, tmp_path / place, "-C", tmp_path, "source"], check=True)  # noqa: S607
+    write_tar(tmp_path / place, ERASER)
     assert CORPORA["multirc"].read(tmp_path) == CORPORA["multirc"].read(tmp_path / place)
     assert CORPORA["multirc"].read(tmp_path).dev[0].document.query == ("?",)
 
 
 def test_json_lines_take_precedence_over_published_files(tmp_path: Path) -> None:
-    write_eraser(tmp_path / "eraser" / "movies")
-    write_json_lines(tmp_path / "movies", ("x", "y"))
+    write_folder(tmp_path / "eraser" / "movies", ERASER)
+    write_json_lines(tmp_path / "movies")
     assert CORPORA["movies"].read(tmp_path).labels == ("x", "y")
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_files import annotation, eraser_files, evidence, write_folder, write_tar
 from fresh.data.corpora import CORPORA
 from fresh.data.eraser import EraserCorpus, open_eraser
 from fresh.data.splits import DataConfig, Splits, load_splits
@@ -18,40 +19,13 @@ DEFAULT = DataConfig()
 DOCS = {"a.txt": "it was a good\nfilm .\n", "b.txt": "a dull bad film", "deep/c.txt": "c d e"}
 
 
-def span(docid: str, start: int, end: int) -> dict[str, Any]:
-    return {"docid": docid, "start_token": start, "end_token": end, "text": "?"}
-
-
-def annotation(id: str, label: str, *groups: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
-    return {"annotation_id": id, "classification": label, "evidences": list(groups), "query": "Good ?", **fields}
-
-
-GOOD = annotation("a.txt", "POS", [span("a.txt", 3, 5)], [span("a.txt", 0, 1), span("a.txt", 4, 6)])
-BAD = annotation("b.txt", "NEG", [span("b.txt", 1, 2), span("b.txt", 3, 3)])
-ROWS = {"train.jsonl": [GOOD, BAD], "val.jsonl": [BAD], "test.jsonl": [GOOD]}
+GOOD = annotation("a.txt", "POS", [evidence("a.txt", 3, 5)], [evidence("a.txt", 0, 1), evidence("a.txt", 4, 6)])
+BAD = annotation("b.txt", "NEG", [evidence("b.txt", 1, 2), evidence("b.txt", 3, 3)])
 
 
 def files(docs: dict[str, str] = DOCS, /, **splits: list[dict[str, Any]]) -> dict[str, bytes]:
     """Make the files of a corpus, with other annotations for some splits."""
-    rows = {**ROWS, **{f"{split}.jsonl": records for split, records in splits.items()}}
-    written = {name: "".join(json.dumps(row) + "\n" for row in split).encode() for name, split in rows.items()}
-    return written | {f"docs/{name}": text.encode() for name, text in docs.items()}
-
-
-def write_folder(folder: Path, content: dict[str, bytes]) -> Path:
-    for name, data in content.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
-    return folder
-
-
-def write_tar(path: Path, content: dict[str, bytes], root: str = "corpus/") -> Path:
-    with tarfile.open(path, "w:gz" if path.suffix in (".gz", ".tgz") else "w") as tar:
-        for name, data in content.items():
-            member = tarfile.TarInfo(root + name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    return path
+    return eraser_files(docs, **{"train": [GOOD, BAD], "val": [BAD], "test": [GOOD], **splits})
 
 
 def read_test_example(folder: Path, row: dict[str, Any]) -> Example:
@@ -71,25 +45,26 @@ def check(splits: Splits) -> None:
 def test_a_folder_is_read_with_any_columns_of_tables(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, files())
     check(load_splits(folder, DEFAULT, seed=0))
-    check(load_splits(folder, DataConfig(text="review", label="stars"), seed=0))
+    check(load_splits(folder, DataConfig(text="review", label="stars", format="eraser"), seed=0))
+    assert load_splits(folder, DataConfig(query=""), seed=0).test[0].document.query == ()
 
 
-@pytest.mark.parametrize("name", ["c.tar", "c.tar.gz", "c.tgz"])
 @pytest.mark.parametrize("root", ["corpus/", "./", ""])
-def test_a_tar_is_read(tmp_path: Path, name: str, root: str) -> None:
-    check(load_splits(str(write_tar(tmp_path / name, files(), root)), DEFAULT, seed=0))
-    assert [item.name for item in tmp_path.iterdir()] == [name]
-
-
-def test_the_name_of_a_tar_does_not_decide_its_compression(tmp_path: Path) -> None:
-    for name, other in (("c.tar", "d.tar.gz"), ("e.tar.gz", "f.tar")):
-        check(load_splits(write_tar(tmp_path / name, files()).rename(tmp_path / other), DEFAULT, seed=0))
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [*((name, name) for name in ("c.tar", "c.tar.gz", "c.tgz")), ("c.tar", "d.tar.gz"), ("c.tar.gz", "d.tar")],
+)
+def test_a_tar_is_read_whatever_its_ending_says_of_compression(
+    tmp_path: Path, name: str, other: str, root: str
+) -> None:
+    path = write_tar(tmp_path / name, files(), root).rename(tmp_path / other)
+    check(load_splits(str(path), DEFAULT, seed=0))
+    assert [item.name for item in tmp_path.iterdir()] == [other]
 
 
 def test_documents_may_be_in_one_file(tmp_path: Path) -> None:
-    content = files({})
-    content["docs.jsonl"] = b"\n".join(json.dumps({"docid": k, "document": v}).encode() for k, v in DOCS.items())
-    check(load_splits(write_folder(tmp_path, content), DEFAULT, seed=0))
+    documents = [{"docid": name, "document": text} for name, text in DOCS.items()]
+    check(load_splits(write_folder(tmp_path, files({}) | {"docs.jsonl": documents}), DEFAULT, seed=0))
 
 
 @pytest.mark.parametrize(
@@ -98,8 +73,8 @@ def test_documents_may_be_in_one_file(tmp_path: Path) -> None:
         ({"evidences": [], "docids": ["b.txt"]}, "a dull bad film"),
         ({"evidences": [], "docids": None}, "it was a good film ."),
         ({"evidences": [], "annotation_id": "b.txt:0:1"}, "a dull bad film"),
-        ({"evidences": [[span("deep/c.txt", 0, 1)]]}, "c d e"),
-        ({"evidences": [[span("b.txt", 0, 1)]], "docids": ["deep/c.txt", "b.txt"]}, "c d e a dull bad film"),
+        ({"evidences": [[evidence("deep/c.txt", 0, 1)]]}, "c d e"),
+        ({"evidences": [[evidence("b.txt", 0, 1)]], "docids": ["deep/c.txt", "b.txt"]}, "c d e a dull bad film"),
     ],
 )
 def test_documents_are_found(tmp_path: Path, fields: dict[str, Any], text: str) -> None:
@@ -107,7 +82,7 @@ def test_documents_are_found(tmp_path: Path, fields: dict[str, Any], text: str) 
 
 
 def test_evidence_moves_with_its_document(tmp_path: Path) -> None:
-    groups = [[span("b.txt", 1, 2), span("b.txt", 0, 0)], [span("a.txt", 5, 6)]]
+    groups = [[evidence("b.txt", 1, 2), evidence("b.txt", 0, 0)], [evidence("a.txt", 5, 6)]]
     example = read_test_example(tmp_path, annotation("x", "POS", *groups, docids=["a.txt", "b.txt"]))
     assert example.document.parts == (("a.txt", 6), ("b.txt", 4))
     assert example.evidence == ((7, 8), (6, 6), (5, 6))
@@ -116,20 +91,20 @@ def test_evidence_moves_with_its_document(tmp_path: Path) -> None:
 
 
 def test_spans_are_kept_as_they_are_but_once(tmp_path: Path) -> None:
-    groups = [[span("a.txt", 3, 5), span("a.txt", 2, 2)], [span("a.txt", 0, 1), span("a.txt", 1, 2)]]
-    example = read_test_example(tmp_path, annotation("x", "POS", *groups, [span("a.txt", 3, 5)], docids=["a.txt"]))
+    groups = [[evidence("a.txt", 3, 5), evidence("a.txt", 2, 2)], [evidence("a.txt", 0, 1), evidence("a.txt", 1, 2)]]
+    example = read_test_example(tmp_path, annotation("x", "POS", *groups, [evidence("a.txt", 3, 5)], docids=["a.txt"]))
     assert example.evidence == ((3, 5), (2, 2), (0, 1), (1, 2))
     assert example.human == Mask.from_spans([(0, 2), (3, 5)], 6)
 
 
 @pytest.mark.parametrize(("start", "place"), [(-1, 0), (0, 0), (5, 5), (6, 5), (99, 5)])
 def test_an_empty_span_stays_inside_its_document(tmp_path: Path, start: int, place: int) -> None:
-    row = annotation("a.txt", "POS", [span("a.txt", start, start)])
+    row = annotation("a.txt", "POS", [evidence("a.txt", start, start)])
     assert read_test_example(tmp_path, row).evidence == ((place, place),)
 
 
 def test_movies_keep_evidence_when_they_drop_the_query(tmp_path: Path) -> None:
-    read_test_example(tmp_path, annotation("a.txt", "POS", [span("a.txt", 3, 4), span("a.txt", 4, 5)]))
+    read_test_example(tmp_path, annotation("a.txt", "POS", [evidence("a.txt", 3, 4), evidence("a.txt", 4, 5)]))
     example = CORPORA["movies"].read(tmp_path).test[0]
     assert (example.document.query, example.evidence) == ((), ((3, 4), (4, 5)))
     assert example.document.parts == (("a.txt", 6),)
@@ -137,7 +112,7 @@ def test_movies_keep_evidence_when_they_drop_the_query(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=6))
 def test_the_mask_is_the_union_of_all_groups(spans: list[list[int]]) -> None:
-    row = annotation("a", "POS", *([span("a", start, end)] for start, end in spans))
+    row = annotation("a", "POS", *([evidence("a", start, end)] for start, end in spans))
     corpus = EraserCorpus("c", {"a": "w " * 20}, {"a": 20}, {"train": ("train.jsonl", json.dumps(row).encode())})
     [read] = corpus.read_rows("train")
     covered = {word for start, end in spans for word in range(start, end)}
@@ -169,7 +144,7 @@ def test_hidden_files_are_skipped(tmp_path: Path) -> None:
 
 
 def test_a_row_with_a_bad_span_can_be_left_out(tmp_path: Path) -> None:
-    wrong = annotation("b.txt:9", "NEG", [span("b.txt", 2, 9)])
+    wrong = annotation("b.txt:9", "NEG", [evidence("b.txt", 2, 9)])
     path = write_tar(tmp_path / "c.tar", files(val=[BAD, wrong]))
     assert len(load_splits(path, DataConfig(skip_bad=True), seed=0).dev) == 1
 
@@ -181,7 +156,7 @@ TWO = {f"{name}/{file}": data for name in ("one", "two") for file, data in files
     ("content", "message"),
     [
         (
-            files(val=[annotation("b.txt", "NEG", [span("b.txt", 2, 9)])]),
+            files(val=[annotation("b.txt", "NEG", [evidence("b.txt", 2, 9)])]),
             r"val\.jsonl, line 1: the rationale span \(2, 9\) does not fit a document of 4 words",
         ),
         (files(val=[annotation("../z.txt:0", "P")]), r"val\.jsonl, line 1: there is no document '\.\./z\.txt'"),
@@ -198,7 +173,7 @@ TWO = {f"{name}/{file}": data for name in ("one", "two") for file, data in files
         (files() | {"docs.jsonl": b"{"}, r"corpus/docs\.jsonl, line 1: broken JSON \("),
         (files() | {"docs/z.txt": "é x".encode("latin-1")}, r"corpus/docs/z\.txt: not UTF-8 \(invalid continuation"),
         ({"notes.txt": b"hello"}, r"c\.tar is not an ERASER corpus: it needs train\.jsonl, and docs/ or docs\.jsonl"),
-        (TWO, r"c\.tar holds more than one file for train"),
+        (TWO, r"c\.tar holds two files for train"),
     ],
 )
 def test_a_corpus_that_cannot_be_used_is_refused(tmp_path: Path, content: dict[str, bytes], message: str) -> None:

@@ -1,13 +1,12 @@
 """Damaged data files are read, or refused with a DataError, and never take long."""
 
 import gzip
-import io
 import json
 import shutil
-import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import small
+from data_files import annotation, eraser_files, evidence, write_folder, write_tar
 from fresh.data.splits import DataConfig, load_splits
 from fresh.errors import DataError
 from mutations import Generator, mutate_bytes, mutate_json, mutate_json_line, pick, survey
@@ -22,12 +22,16 @@ from mutations import Generator, mutate_bytes, mutate_json, mutate_json_line, pi
 SIZES = [15, pytest.param(350, marks=pytest.mark.slow)]
 """Mutations of each kind of file: 3,500 in all."""
 SECONDS = 5.0
-ROWS = [
-    {"id": f"r-{n}", "text": f'A "{word}" film, of\nno. {n}; déjà vu\t!', "label": word, "rationale": [[3, 5 + n % 3]]}
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": f"r-{n}-{word}",
+        "text": f'A "{word}" film, of\nno. {n}; déjà vu\t!',
+        "label": word,
+        "rationale": [[3, 5 + n % 3]],
+    }
     for n in range(8)
     for word in ("good", "bad")
 ]
-ROWS = [{**row, "id": f"{row['id']}-{row['label']}"} for row in ROWS]
 CELLS = [{**row, "rationale": json.dumps(row["rationale"])} for row in ROWS]
 
 
@@ -44,17 +48,12 @@ def mutate_gzip(content: bytes, generator: Generator) -> bytes:
     return gzip.compress(mutate_bytes(gzip.decompress(content), generator))
 
 
-def one_list(_path: Path) -> bytes:
-    """Write the rows as one list."""
-    return json.dumps(ROWS).encode()
-
-
 FILES: dict[str, tuple[Callable[[Path], bytes], Callable[[bytes, Generator], bytes]]] = {
     "r.csv": (lambda path: small.write_csv(path, CELLS).read_bytes(), mutate_bytes),
     "r.tsv": (lambda path: small.write_csv(path, CELLS, "\t").read_bytes(), mutate_bytes),
     "r.jsonl": (lambda path: small.write_jsonl(path, ROWS).read_bytes(), mutate_bytes),
     "fields.jsonl": (lambda path: small.write_jsonl(path, ROWS).read_bytes(), mutate_json_line),
-    "fields.json": (one_list, mutate_json),
+    "fields.json": (lambda _path: json.dumps(ROWS).encode(), mutate_json),
     "r.parquet": (parquet, mutate_bytes),
     "r.jsonl.gz": (lambda path: gzip.compress(small.write_jsonl(path, ROWS).read_bytes()), mutate_gzip),
     "r.csv.gz": (lambda path: gzip.compress(small.write_csv(path, CELLS).read_bytes()), mutate_gzip),
@@ -95,7 +94,12 @@ def test_mutated_files_are_read_or_refused(name: str, n: int, tmp_path: Path) ->
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("packed", [False, True], ids=["folder", "tar"])
 def test_mutated_eraser_corpora_are_read_or_refused(packed: bool, n: int, tmp_path: Path) -> None:
-    files = eraser_files()
+    rows = [
+        annotation(row["id"], row["label"], [evidence(row["id"], 1, 2)], query="how is it ?", docids=[row["id"]])
+        for row in ROWS
+    ]
+    texts = {row["id"]: f"A {row['label']} film of no. {n}\n." for n, row in enumerate(ROWS)}
+    files = eraser_files(texts, train=rows[:10], val=rows[10:13], test=rows[13:])
 
     def attempt(generator: Generator) -> str:
         changed, (name, other) = dict(files), (pick(list(files), generator) for _ in range(2))
@@ -109,51 +113,13 @@ def test_mutated_eraser_corpora_are_read_or_refused(packed: bool, n: int, tmp_pa
         elif kind != "tar" or not packed:
             changed[name] = mutate_bytes(files[name], generator)
         if not packed:
+            shutil.rmtree(tmp_path / "corpus", ignore_errors=True)
             return read(write_folder(tmp_path / "corpus", changed), generator)
-        path = tmp_path / pick(("corpus.tar", "corpus.tar.gz"), generator)
-        content = tar(changed, "w:gz" if path.suffix == ".gz" else "w")
-        path.write_bytes(mutate_bytes(content, generator) if kind == "tar" else content)
+        path = write_tar(tmp_path / pick(("corpus.tar", "corpus.tar.gz"), generator), changed)
+        if kind == "tar":
+            path.write_bytes(mutate_bytes(path.read_bytes(), generator))
         return read(path, generator)
 
     ends, faults = survey(n, 2, attempt)
     assert faults == []
     assert n < 100 or min(ends["read"], ends["refused"]) > n / 50
-
-
-def eraser_files() -> dict[str, bytes]:
-    """Make a corpus in the layout of ERASER, by the names of its files."""
-    words = {row["id"]: f"A {row['label']} film of no. {n}\n.".encode() for n, row in enumerate(ROWS)}
-    files = {f"docs/{name}": text for name, text in words.items()}
-    for part, rows in (("train", ROWS[:10]), ("val", ROWS[10:13]), ("test", ROWS[13:])):
-        lines = [
-            {
-                "annotation_id": row["id"],
-                "classification": row["label"],
-                "query": "how is it ?",
-                "docids": [row["id"]],
-                "evidences": [[{"docid": row["id"], "start_token": 1, "end_token": 2, "text": row["label"]}]],
-            }
-            for row in rows
-        ]
-        files[f"{part}.jsonl"] = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    return files
-
-
-def write_folder(folder: Path, files: dict[str, bytes]) -> Path:
-    """Write a corpus anew."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder
-
-
-def tar(files: dict[str, bytes], mode: str) -> bytes:
-    """Pack a corpus."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode=mode) as archive:  # type: ignore[call-overload]
-        for name, content in files.items():
-            member = tarfile.TarInfo(f"corpus/{name}")
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return made.getvalue()

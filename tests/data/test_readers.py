@@ -16,24 +16,15 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_files import json_lines, write
 from fresh.data.config import MEGABYTE, ReadLimits
-from fresh.data.readers import _decode_lines, _parse_delimited, _read_json, is_null, parse_json_lines, read_rows
+from fresh.data.readers import _parse_delimited, _read_json, _read_lines, is_null, parse_json_lines, read_rows
 from fresh.errors import DataError, MissingExtraError
 
 RECORDS: list[dict[str, Any]] = [{"text": "Good film.", "label": "pos"}, {"text": "Bad,\nbad 😀 film.", "label": "neg"}]
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0\ufeff"), max_size=12)
 OBJECTS = st.dictionaries(st.text(), st.none() | st.text() | st.integers() | st.booleans())
 LIMITS = ReadLimits(row_mb=1, unpacked=20)
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    encoded = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(encoded) if path.suffix == ".gz" else encoded)
-    return path
-
-
-def json_lines(records: list[dict[str, Any]]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def table(records: list[dict[str, Any]], delimiter: str = ",") -> str:
@@ -65,8 +56,7 @@ def test_parquet_is_read(tmp_path: Path) -> None:
     records = [{"text": f"word {i}", "label": i % 2, "rationale": [[0, 4]] if i else None} for i in range(20)]
     pq.write_table(pa.Table.from_pylist(records), tmp_path / "r.parquet")
     rows = list(read_rows(tmp_path / "r.parquet"))
-    assert [row.values for row in rows] == records
-    assert rows[-1].place == "r.parquet, row 20"
+    assert ([row.values for row in rows], rows[-1].place) == (records, "r.parquet, row 20")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +90,7 @@ def test_line_numbers_count_quoted_line_breaks(tmp_path: Path) -> None:
 def test_written_cells_are_read_back(cells: list[tuple[str, str]]) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(cells)
-    rows = list(_parse_delimited(_decode_lines(io.BytesIO(text.getvalue().encode()), "r.csv"), "r.csv", ","))
+    rows = list(_parse_delimited(_read_lines(io.BytesIO(text.getvalue().encode()), "r.csv"), "r.csv", ","))
     starts = [1 + sum(a.count("\n") + b.count("\n") + 1 for a, b in cells[:i]) for i in range(len(cells))]
     assert rows == [(start, list(row)) for start, row in zip(starts, cells, strict=True)]
 
@@ -147,14 +137,15 @@ def test_a_list_of_small_objects_needs_little_memory(tmp_path: Path) -> None:
     assert peak_memory(path, 100_001) < 6 * path.stat().st_size
 
 
-@pytest.mark.parametrize("cell", [None, "", " \n", float("nan"), np.float32("nan"), pd.NA, pd.NaT])
-def test_empty_cells_are_recognized(cell: object) -> None:
-    assert is_null(cell)
+EMPTY = (None, "", " \n", float("nan"), np.float32("nan"), pd.NA, pd.NaT)
+NOT_EMPTY: tuple[Any, ...] = ("0", 0, 0.0, False, [], np.array([]), "NaN")
 
 
-@pytest.mark.parametrize("cell", ["0", 0, 0.0, False, [], np.array([]), "NaN"])
-def test_other_cells_are_not_empty(cell: object) -> None:
-    assert not is_null(cell)
+@pytest.mark.parametrize(
+    ("cell", "expected"), [*((cell, True) for cell in EMPTY), *((cell, False) for cell in NOT_EMPTY)]
+)
+def test_empty_cells_are_recognized(cell: object, expected: bool) -> None:
+    assert is_null(cell) is expected
 
 
 TOO_MANY_COLUMNS = ",".join(f"c{number}" for number in range(20_000)) + "\n"
@@ -191,21 +182,16 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path, name: str, conten
     assert message in str(caught.value)
 
 
-def test_places_that_hold_no_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"revews\.csv does not exist"):
-        list(read_rows(tmp_path / "revews.csv"))
-    with pytest.raises(DataError, match=r"is a folder\. Name one of the files in it"):
-        list(read_rows(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [
         ([], "^list holds no rows"),
         (["Good film."], r"^list, row 1: a row is a dict or a \(text, label\) pair, got 'Good film.'"),
+        ("revews.csv", r"^revews\.csv does not exist"),
+        (Path(__file__).parent, r"is a folder\. Name one of the files in it"),
     ],
 )
-def test_lists_that_cannot_be_read_are_refused(source: Any, message: str) -> None:
+def test_sources_that_hold_no_rows_are_refused(source: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         list(read_rows(source))
 

@@ -1,5 +1,3 @@
-import gzip
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,18 +9,13 @@ from datasets import Dataset, DatasetDict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_files import write
 from fresh.data.splits import BadRows, DataConfig, Splits, load_splits, split_off
 from fresh.document import Document, Example
 from fresh.errors import DataError
 
 DEFAULT = DataConfig()
 PAIRS = [(f"{word} film number {i}", word) for i in range(10) for word in ("good", "bad")]
-
-
-def write(path: Path, *records: dict[str, Any]) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
 
 
 def review(text: str = "Good film.", label: Any = "pos", **fields: Any) -> dict[str, Any]:
@@ -79,13 +72,13 @@ def test_dev_and_test_are_split_off_a_list() -> None:
 
 def test_frames_and_datasets_give_the_same_splits(tmp_path: Path) -> None:
     records = [{**record, "id": str(i)} for i, record in enumerate(REVIEWS)]
-    splits = load_splits(write(tmp_path / "r.jsonl", *records), DEFAULT, seed=3)
+    splits = load_splits(write(tmp_path / "r.jsonl", records), DEFAULT, seed=3)
     for data in (pd.DataFrame(records), Dataset.from_list(records), records):
         assert load_splits(data, DEFAULT, seed=3) == splits
 
 
 def test_several_files_are_read_as_one(tmp_path: Path) -> None:
-    paths = [write(tmp_path / name, *part) for name, part in (("a.jsonl", REVIEWS[:10]), ("b.jsonl", REVIEWS[10:]))]
+    paths = [write(tmp_path / name, part) for name, part in (("a.jsonl", REVIEWS[:10]), ("b.jsonl", REVIEWS[10:]))]
     splits = load_splits(paths, DEFAULT, seed=0)
     assert {e.document.text for part in (splits.train, splits.dev, splits.test) for e in part} == {t for t, _ in PAIRS}
     assert splits.train[0].document.id.startswith("a-")
@@ -93,17 +86,17 @@ def test_several_files_are_read_as_one(tmp_path: Path) -> None:
 
 
 def test_ids_distinguish_files_with_the_same_name(tmp_path: Path) -> None:
-    paths = [str(write(tmp_path / folder / "r.jsonl", *REVIEWS)) for folder in ("x", "y")]
+    paths = [str(write(tmp_path / folder / "r.jsonl", REVIEWS)) for folder in ("x", "y")]
     splits = load_splits(paths, DEFAULT, seed=0)
     assert sum(sizes(splits)) == 2 * len(PAIRS)
     assert splits.train[0].document.id.startswith(f"{tmp_path.as_posix()}/x/r-")
 
 
 def test_a_folder_is_read(tmp_path: Path) -> None:
-    write(tmp_path / "train.jsonl", *REVIEWS)
-    (tmp_path / "val.csv").write_text("text,label\nA film,good\n")
+    write(tmp_path / "train.jsonl", REVIEWS)
+    write(tmp_path / "val.csv", "text,label\nA film,good\n")
     (tmp_path / "v2_test.csv").touch()
-    (tmp_path / "test.jsonl.gz").write_bytes(gzip.compress(b'{"document": "No film", "label": "bad"}\n'))
+    write(tmp_path / "test.jsonl.gz", [{"document": "No film", "label": "bad"}])
     splits = load_splits(str(tmp_path), DEFAULT, seed=0)
     assert sizes(splits) == (20, 1, 1)
     assert splits.test[0].document.words == ("No", "film")
@@ -111,11 +104,11 @@ def test_a_folder_is_read(tmp_path: Path) -> None:
 
 
 def test_files_for_dev_and_test_take_precedence(tmp_path: Path) -> None:
-    train = write(tmp_path / "train.jsonl", *REVIEWS)
-    other = str(write(tmp_path / "other.jsonl", review("A film", "good")))
+    train = write(tmp_path / "train.jsonl", REVIEWS)
+    other = str(write(tmp_path / "other.jsonl", [review("A film", "good")]))
     assert sizes(load_splits(train, DataConfig(dev=other), seed=0)) == (18, 1, 2)
     assert sizes(load_splits(train, DataConfig(dev=other, test=other), seed=0)) == (20, 1, 1)
-    write(tmp_path / "dev.jsonl", review("A film", "good"), review("B film", "bad"))
+    write(tmp_path / "dev.jsonl", [review("A film", "good"), review("B film", "bad")])
     assert sizes(load_splits(tmp_path, DataConfig(dev=other), seed=0)) == (18, 1, 2)
 
 
@@ -125,12 +118,12 @@ def test_a_dataset_dict_is_read(tmp_path: Path) -> None:
     assert sizes(splits) == (18, 4, 2)
     assert splits.dev[0].document.id == "dev-1"
     assert load_splits({"train": REVIEWS, "val": REVIEWS[:4], "unsupervised": []}, DEFAULT, seed=0) == splits
-    path = write(tmp_path / "a.jsonl", *REVIEWS)
+    path = write(tmp_path / "a.jsonl", REVIEWS)
     assert load_splits({"train": str(path), "dev": path}, DEFAULT, seed=0).dev[0].document.id == "a-1"
 
 
 def same_id(folder: Path) -> list[Path]:
-    return [write(folder / f"{name}.jsonl", review(id="1")) for name in ("a", "b")]
+    return [write(folder / f"{name}.jsonl", [review(id="1")]) for name in ("a", "b")]
 
 
 def two_dev_files(folder: Path) -> Path:
@@ -143,10 +136,10 @@ def two_dev_files(folder: Path) -> Path:
     ("make", "message"),
     [
         (same_id, r"b\.jsonl, line 1: the id '1' is already used in a\.jsonl, line 1"),
-        (lambda folder: [write(folder / "a.jsonl", review())] * 2, r"a\.jsonl is listed twice"),
-        (lambda _: {"text": ["a"], "label": ["b"]}, "keys text, label holds no training data"),
+        (lambda folder: [write(folder / "a.jsonl", [review()])] * 2, r"a\.jsonl is listed twice"),
+        (lambda _: {"text": ["a"], "label": ["b"]}, "keys text, label has no training data"),
         (lambda _: {"train": PAIRS, "dev": PAIRS, "val": PAIRS}, "keys train, dev, val holds dev and val for dev"),
-        (lambda folder: folder, r"holds no training data\. .* one of the endings \.jsonl, .*\.tsv\.gz, \.parquet"),
+        (lambda folder: folder, r"has no training data\. .* one of the endings \.jsonl, .*\.tsv\.gz, \.parquet"),
         (two_dev_files, r"holds dev\.jsonl and val\.csv for dev"),
         (lambda _: PAIRS[:3], "3 examples of 2 classes are too few to split off 1 for dev and 1 for test.*`dev`"),
     ],
@@ -157,8 +150,8 @@ def test_data_that_cannot_be_split_is_refused(tmp_path: Path, make: Callable[[Pa
 
 
 def test_bad_rows_of_all_splits_are_counted(tmp_path: Path) -> None:
-    train = write(tmp_path / "train.jsonl", *REVIEWS, review(""))
-    dev = write(tmp_path / "dev.jsonl", review("A film", "good"), review(""))
+    train = write(tmp_path / "train.jsonl", [*REVIEWS, review("")])
+    dev = write(tmp_path / "dev.jsonl", [review("A film", "good"), review("")])
     bad = BadRows()
     load_splits(train, DataConfig(dev=str(dev), skip_bad=True), 0, bad)
     assert (bad.count, bad.total) == (2, 23)

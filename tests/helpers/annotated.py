@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fresh.data.annotation import export
+from fresh.data.annotation import TOOLS, export
 from fresh.data.splits import BadRows, DataConfig, read_examples
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.rationale import Prediction
@@ -17,38 +17,22 @@ def explanation(document: Document, mask: Mask, label: str = "good") -> Explanat
     return Explanation(document, mask, document.cut(mask), Prediction(label, {"bad": 0.125, "good": 0.875}))
 
 
-def write_lines(path: Path, records: Sequence[Record]) -> Path:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
-
-
-def write_list(path: Path, records: Sequence[Record]) -> Path:
-    path.write_text(json.dumps(records), encoding="utf-8")
-    return path
-
-
 def exported(explanations: Sequence[Explanation], folder: Path, tool: str) -> list[Record]:
     """Return what is written for a tool, parsed as JSON."""
-    path = folder / ("tasks.json" if tool == "label_studio" else "tasks.jsonl")
+    path = folder / f"tasks{TOOLS[tool].ending}"
     export(explanations, path, tool)
     content = path.read_text(encoding="utf-8")
-    found = json.loads(content) if tool == "label_studio" else [json.loads(line) for line in content.split("\n")[:-1]]
-    assert isinstance(found, list)
-    return found
+    # Not splitlines, which would split texts too.
+    parsed = json.loads(content if tool == "label_studio" else f"[{','.join(content.split(chr(10))[:-1])}]")
+    assert isinstance(parsed, list)
+    return parsed
 
 
 def label_studio(tasks: Sequence[Record]) -> list[Record]:
     """Return Label Studio's JSON when an annotator submits every prediction unchanged."""
+    own: Record = {"drafts": [], "meta": {}, "project": 1}
     return [
-        {
-            "id": number,
-            "data": task["data"],
-            "annotations": [annotation(task["predictions"][0]["result"])],
-            "predictions": task["predictions"],
-            "drafts": [],
-            "meta": {},
-            "project": 1,
-        }
+        {"id": number, **task, "annotations": [annotation(task["predictions"][0]["result"])], **own}
         for number, task in enumerate(tasks, start=1)
     ]
 
@@ -86,11 +70,7 @@ def doccano(lines: Sequence[Record]) -> list[Record]:
 
 def doccano_sequences(lines: Sequence[Record]) -> list[Record]:
     """Return doccano's export for sequence labeling, with the spans in the column label."""
-    return [
-        {name: value for name, value in line.items() if name != "entities"}
-        | {"label": line["entities"], "Comments": []}
-        for line in lines
-    ]
+    return [line | {"label": line["entities"], "entities": None, "Comments": []} for line in lines]
 
 
 def read(path: Path, bad: BadRows | None = None, **settings: Any) -> list[Example]:

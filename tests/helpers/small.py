@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from data_files import json_lines
 from fresh.attribution import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
@@ -66,7 +67,7 @@ def write_csv(path: Path, table: Sequence[Mapping[str, Any]], delimiter: str = "
 
 
 def write_jsonl(path: Path, table: Iterable[Any]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in table), encoding="utf-8")
+    path.write_text(json_lines(table), encoding="utf-8")
     return path
 
 

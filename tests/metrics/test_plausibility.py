@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import auc, f1_score, precision_recall_curve
 
-from fresh.document import Document, Example, Explanation, Mask, Saliency, non_empty_spans
+from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.metrics.bootstrap import Flags
 from fresh.metrics.plausibility import (
     Agreement,
@@ -42,7 +42,7 @@ def agree(*pairs: tuple[Spans, str], min_iou: float = 0.5, scores: Sequence[floa
     examples, explanations = [], []
     for number, (marked, kept) in enumerate(pairs):
         document = Document.from_words(["word"] * len(kept), id=str(number))
-        words = Mask.from_spans(non_empty_spans(marked), len(kept))
+        words = Mask.from_spans([span for span in marked if span[0] < span[1]], len(kept))
         examples.append(Example(document, "pos", words, marked))
         explanations.append(explain(document, kept, scores))
     return measure_agreement(examples, explanations, min_iou)

@@ -81,19 +81,14 @@ class DataConfig:
     """Most that a compressed file may unpack to, as a multiple of its size; 16 MB are always allowed."""
 
     def __post_init__(self) -> None:
-        raise_all(
-            *self._check_columns(),
-            *self._check_shares(),
-            None if 0 <= self.agreement <= 1 else f"agreement must be in [0, 1], got {self.agreement}.",
-            *check_min(1, max_row_mb=self.max_row_mb, max_unpacked=self.max_unpacked),
-        )
+        raise_all(*self._find_problems())
 
     @property
     def limits(self) -> ReadLimits:
         """How large the data may be."""
         return ReadLimits(self.max_row_mb, self.max_unpacked)
 
-    def _check_columns(self) -> Iterator[str]:
+    def _find_problems(self) -> Iterator[str]:
         columns = [(name, getattr(self, name)) for name in COLUMNS]
         for name, column in columns:
             if not column and name in ("text", "label"):
@@ -101,10 +96,11 @@ class DataConfig:
         for (name, column), (other, other_column) in itertools.combinations(columns, 2):
             if column and column == other_column:
                 yield f"{name} and {other} both name the column {column!r}. Give each its own."
-
-    def _check_shares(self) -> Iterator[str]:
         shares = {"dev_share": self.dev_share, "test_share": self.test_share}
         wrong = [f"{name} must be in (0, 1), got {share}." for name, share in shares.items() if not 0 < share < 1]
         yield from wrong
-        if not wrong and sum(shares.values()) >= 1:
-            yield (f"dev_share and test_share must leave rows to train on, got {self.dev_share} and {self.test_share}.")
+        if not wrong and self.dev_share + self.test_share >= 1:
+            yield f"dev_share and test_share must leave rows to train on, got {self.dev_share} and {self.test_share}."
+        if not 0 <= self.agreement <= 1:
+            yield f"agreement must be in [0, 1], got {self.agreement}."
+        yield from check_min(1, max_row_mb=self.max_row_mb, max_unpacked=self.max_unpacked)

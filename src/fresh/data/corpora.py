@@ -4,7 +4,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +15,6 @@ from fresh.data.eraser import TAR_ENDINGS, is_eraser
 from fresh.data.examples import read_examples
 from fresh.data.readers import read_rows
 from fresh.data.splits import Splits, load_splits, split_off
-from fresh.document import Example
 from fresh.errors import DataError, MissingExtraError
 
 SPLITS = ("train", "dev", "test")
@@ -67,35 +66,21 @@ def find_corpus(name: str) -> Corpus:
 
 def _read_json_lines(folder: Path, name: str) -> Splits | None:
     for place in (folder / name, folder):
-        files = {split: _find_json_lines(place, split) for split in SPLITS}
-        if all(files.values()) and not is_eraser(place):
-            return Splits(**{split: tuple(read_examples(file, TOKENIZED)) for split, file in files.items() if file})
+        files = [(split, place / f"{split}{ending}") for split in SPLITS for ending in (".jsonl", ".jsonl.gz")]
+        found = {split: file for split, file in files if file.is_file()}  # packed files take precedence
+        if len(found) == len(SPLITS) and not is_eraser(place):
+            return Splits(**{split: tuple(read_examples(file, TOKENIZED)) for split, file in found.items()})
     return None
 
 
-def _find_json_lines(folder: Path, split: str) -> Path | None:
-    files = (folder / f"{split}{ending}" for ending in (".jsonl.gz", ".jsonl"))
-    return next((file for file in files if file.is_file()), None)
-
-
-def _read_eraser(folder: Path, name: str) -> Splits | None:
+def _read_eraser(folder: Path, name: str, query: str = "query") -> Splits | None:
     """Read ERASER's own files: the path itself, a tar in it, or an unpacked tar in it."""
     parents = (folder, folder / "eraser")
     endings = (*reversed(TAR_ENDINGS), "")
     for place in (folder, *(parent / f"{name}{ending}" for parent in parents for ending in endings)):
         if place.exists() and is_eraser(place):
-            return load_splits(place, DataConfig(), seed=0)
+            return load_splits(place, DataConfig(query=query), seed=0)
     return None
-
-
-def _read_movies(folder: Path) -> Splits | None:
-    """Read ERASER's reviews without their query, which is the same for all."""
-    splits = _read_eraser(folder, "movies")
-
-    def drop_queries(examples: tuple[Example, ...]) -> tuple[Example, ...]:
-        return tuple(replace(example, document=replace(example.document, query=())) for example in examples)
-
-    return splits and Splits(drop_queries(splits.train), drop_queries(splits.dev), drop_queries(splits.test))
 
 
 def _read_treebank(folder: Path) -> Splits | None:
@@ -112,7 +97,6 @@ def _read_treebank(folder: Path) -> Splits | None:
 
 
 def _parse_trees(trees: str, split: str) -> Iterator[dict[str, str]]:
-    """Parse the positive and negative sentences of a split."""
     # The root's rating decides: 0 and 1 are negative, 3 and 4 positive; neutral sentences (2) are left out.
     polar = (tree for tree in trees.splitlines() if not tree.startswith("(2"))
     for number, tree in enumerate(polar):
@@ -174,7 +158,7 @@ _ALL = (
         0.3,
         "bert-base-uncased",
         long="chunk",
-        read_published=_read_movies,
+        read_published=partial(_read_eraser, name="movies", query=""),  # which is the same for all
         published="ERASER's movies.tar.gz, there, in its folder eraser, or unpacked",
     ),
     Corpus(  # Khashabi et al., 2018: is an answer to a question about a passage right? As in ERASER

@@ -12,16 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fresh.data.config import LIMITS, ReadLimits
-from fresh.data.readers import (
-    GZIP_MAGIC,
-    Row,
-    check_span,
-    check_unpacked,
-    parse_json_lines,
-    read_lines,
-    refuse_empty,
-)
-from fresh.document import non_empty_spans
+from fresh.data.readers import GZIP_MAGIC, Row, check_span, check_unpacked, parse_json_lines, refuse_empty
 from fresh.errors import DataError, RowError
 
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz")
@@ -30,8 +21,6 @@ FIX = "Keep the layout of the ERASER benchmark (DeYoung et al., 2020)."
 
 
 class _Evidence(NamedTuple):
-    """A span of words that supports the label."""
-
     docid: str
     start: int
     end: int
@@ -54,14 +43,13 @@ class EraserCorpus:
         """Read the rows of a split: id, text, label, query, and a rationale in words."""
         file, content = self.annotations[split]
         name = f"{self.name}/{file}"
-        for row in refuse_empty(parse_json_lines(read_lines(io.BytesIO(content), name, self.limits), name), name):
+        for row in refuse_empty(parse_json_lines(io.BytesIO(content), name, self.limits), name):
             try:
                 yield row if row.error else self._join(row)
             except RowError as error:
                 yield replace(row, values={}, error=error)
 
     def _join(self, row: Row) -> Row:
-        """Join an annotation with its documents."""
         evidence = _parse_evidence(row)
         names = self._find_documents(row, evidence or ())
         sizes = [self.n_words[name] for name in names]
@@ -72,7 +60,7 @@ class EraserCorpus:
             "text": "\n".join(self.documents[name] for name in names),
             "label": row.values.get("classification"),
             "query": row.values.get("query"),
-            "rationale": None if spans is None else list(non_empty_spans(spans)),
+            "rationale": None if spans is None else [(start, end) for start, end in spans if start < end],
         }
         return replace(row, values=values, parts=tuple(zip(names, sizes, strict=True)), evidence=spans)
 
@@ -85,13 +73,12 @@ class EraserCorpus:
         if not names:
             whole = str(row.values.get("annotation_id"))
             names = [whole if whole in self.documents else whole.partition(":")[0]]
-        for name in names:
-            if name not in self.documents:
-                raise RowError(row.place, f"there is no document {name!r}.", "Put it into docs/ or docs.jsonl.")
+        missing = next((name for name in names if name not in self.documents), None)
+        if missing is not None:
+            raise RowError(row.place, f"there is no document {missing!r}.", "Put it into docs/ or docs.jsonl.")
         return names
 
     def _shift(self, row: Row, item: _Evidence, offset: int) -> tuple[int, int]:
-        """Convert evidence to a span of the joined documents."""
         n_words = self.n_words[item.docid]
         # ERASER has empty spans, which its scorer counts as spans that nothing can match: they stay, inside their
         # own document.
@@ -103,7 +90,6 @@ class EraserCorpus:
 
 
 def _parse_evidence(row: Row) -> list[_Evidence] | None:
-    """Parse the evidence of all groups; None if the annotation has none."""
     groups = row.values.get("evidences")
     if groups is None:
         return None
@@ -126,19 +112,17 @@ def open_eraser(path: Path, limits: ReadLimits = LIMITS) -> EraserCorpus:
     documents: dict[str, str] = {}
     annotations: dict[str, tuple[str, bytes]] = {}
     for name, content in _read_folder(path) if path.is_dir() else _read_tar(path, limits):
-        docid = _document_name(name)
-        if docid:
-            if len(content) > limits.row_bytes:
-                raise limits.row_error(f"{path.name}/{name}")
-            documents[docid] = _decode(content, f"{path.name}/{name}")
+        folders = name.parts[:-1]
+        if "docs" in folders:
+            documents["/".join(name.parts[folders.index("docs") + 1 :])] = _decode(
+                content, f"{path.name}/{name}", limits
+            )
         elif name.name == "docs.jsonl":
             documents.update(_parse_documents(content, f"{path.name}/{name}", limits))
         elif name.name in SPLIT_FILES:
             split = SPLIT_FILES[name.name]
             if split in annotations:
-                raise DataError(
-                    f"{path.name} holds more than one file for {split}. Give a tar or folder of one corpus."
-                )
+                raise DataError(f"{path.name} holds two files for {split}. Give a tar or folder of one corpus.")
             annotations[split] = (name.name, content)
     if "train" not in annotations or not documents:
         raise DataError(f"{path.name} is not an ERASER corpus: it needs train.jsonl, and docs/ or docs.jsonl. {FIX}")
@@ -146,14 +130,8 @@ def open_eraser(path: Path, limits: ReadLimits = LIMITS) -> EraserCorpus:
     return EraserCorpus(path.name, documents, n_words, annotations, limits)
 
 
-def _document_name(name: PurePosixPath) -> str:
-    """Name a document by its path below docs/; empty if the file is not a document."""
-    folders = name.parts[:-1]
-    return "/".join(name.parts[folders.index("docs") + 1 :]) if "docs" in folders else ""
-
-
 def _parse_documents(content: bytes, name: str, limits: ReadLimits) -> Iterator[tuple[str, str]]:
-    for row in parse_json_lines(read_lines(io.BytesIO(content), name, limits), name):
+    for row in parse_json_lines(io.BytesIO(content), name, limits):
         if row.error:
             raise row.error
         docid, text = row.values.get("docid"), row.values.get("document")
@@ -162,7 +140,9 @@ def _parse_documents(content: bytes, name: str, limits: ReadLimits) -> Iterator[
         yield docid, text
 
 
-def _decode(content: bytes, name: str) -> str:
+def _decode(content: bytes, name: str, limits: ReadLimits) -> str:
+    if len(content) > limits.row_bytes:
+        raise limits.row_error(name)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

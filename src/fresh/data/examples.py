@@ -133,7 +133,6 @@ def parse_rows(
 
 
 def _find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataConfig:
-    """Check that the columns exist in the first row."""
     default = DataConfig()
     if config.text == default.text and "text" not in row.values and "document" in row.values:
         config = replace(config, text="document")
@@ -155,24 +154,13 @@ def parse_document(row: Row, config: DataConfig, split: Split) -> Document:
     text, words, spans = split(_parse_text(row, config.text, config.limits), config.tokenised)
     if not words:
         raise RowError(row.place, "the text has no words.", FIX)
+    query: Words = ()
+    if not is_null(row.values.get(config.query)):
+        # Not with `split`, which would forget the text that the next row may share.
+        _, query, _ = _split(_parse_text(row, config.query, config.limits), config.tokenised)
     cell = row.values.get(config.id)
     id = row.default_id if is_null(cell) else _check_encodable(row, _to_text(cell), "id")
-    return Document(text, words, spans, _parse_query(row, config), id, row.parts)
-
-
-def _parse_example(row: Row, config: DataConfig, split: Split, places: dict[str, str], bad: BadRows) -> Example:
-    """Make an example from a row.
-
-    :param places: The place of each id in previous rows; this row is added.
-    :param bad: Counts widened spans.
-    """
-    document = parse_document(row, config, split)
-    example = Example(document, _parse_label(row, config.label), *_parse_rationale(row, config, document, bad))
-    if document.id in places:
-        problem = f"the id {document.id!r} is already used in {places[document.id]}."
-        raise RowError(row.place, problem, "Give each row its own id, or number the rows with id=''.")
-    places[document.id] = row.place
-    return example
+    return Document(text, words, spans, query, id, row.parts)
 
 
 def _parse_text(row: Row, column: str, limits: ReadLimits) -> str:
@@ -187,11 +175,15 @@ def _parse_text(row: Row, column: str, limits: ReadLimits) -> str:
     return _check_encodable(row, cell, "text")
 
 
-def _parse_query(row: Row, config: DataConfig) -> Words:
-    if is_null(row.values.get(config.query)):
-        return ()
-    query = _parse_text(row, config.query, config.limits)
-    return tuple(query.split()) if config.tokenised else words_at(query, split_words(query))
+def _parse_example(row: Row, config: DataConfig, split: Split, places: dict[str, str], bad: BadRows) -> Example:
+    """Make an example from a row, and add its place to those of the ids in previous rows."""
+    document = parse_document(row, config, split)
+    example = Example(document, _parse_label(row, config.label), *_parse_rationale(row, config, document, bad))
+    if document.id in places:
+        problem = f"the id {document.id!r} is already used in {places[document.id]}."
+        raise RowError(row.place, problem, "Give each row its own id, or number the rows with id=''.")
+    places[document.id] = row.place
+    return example
 
 
 def _parse_label(row: Row, column: str) -> str:
@@ -223,7 +215,6 @@ def _to_text(cell: object) -> str:
 def _parse_rationale(
     row: Row, config: DataConfig, document: Document, bad: BadRows
 ) -> tuple[Mask | None, Spans | None]:
-    """Parse a human rationale as a mask and as distinct spans of words; None if the row has none."""
     cell = row.values.get(config.rationale)
     if isinstance(cell, AnnotatorSpans):
         mask, n_widened = vote(cell, document, config.agreement, row.place)
@@ -242,11 +233,10 @@ def _parse_rationale(
 
 
 def _parse_pairs(row: Row, cell: Any) -> list[tuple[int, int]] | None:
-    """Parse a list of pairs, which a table stores as JSON."""
     if is_null(cell):
         return None
     try:
-        pairs = json.loads(cell) if isinstance(cell, str) else cell
+        pairs = json.loads(cell) if isinstance(cell, str) else cell  # cells of CSV hold JSON
         return None if pairs is None else [(operator.index(start), operator.index(end)) for start, end in pairs]
     except (TypeError, ValueError, RecursionError) as error:
         fix = "Write pairs of start and end, such as [[0, 4], [10, 17]], or null."

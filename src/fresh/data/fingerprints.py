@@ -51,7 +51,7 @@ class TrainingFingerprints:
 
 
 def _digest_documents(documents: Iterable[Document]) -> NDArray[np.uint64]:
-    """Digest the words and the query of each document, without white space and id."""
+    # Without white space and id, which differ between copies of a text.
     texts = ("\x00".join((*document.words, "", *document.query)) for document in documents)
     digests = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:DIGEST_BYTES] for text in texts)
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)

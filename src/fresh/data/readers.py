@@ -78,13 +78,16 @@ def read_rows(source: Source, name: str = "", limits: ReadLimits = LIMITS) -> It
 
     :param name: Its name in errors and ids; by default the name of the file.
     """
-    name = name or _source_name(source)
     if isinstance(source, str) and source == STANDARD_INPUT:
-        rows = parse_json_lines(read_lines(sys.stdin.buffer, name, limits), name)
+        name = name or "standard input"
+        rows = parse_json_lines(sys.stdin.buffer, name, limits)
     elif isinstance(source, str | os.PathLike):
+        name = name or Path(source).name
         rows = _read_file(Path(source), name, limits)
     else:
-        rows = _read_records(_table_records(source), name)
+        kind, records = _open_table(source)
+        name = name or kind
+        rows = _read_records(records, name)
     return refuse_empty(rows, name)
 
 
@@ -97,35 +100,19 @@ def refuse_empty(rows: Iterable[Row], name: str) -> Iterator[Row]:
         raise DataError(f"{name} holds no rows. Give one row for each document.")
 
 
-def _source_name(source: Source) -> str:
-    if isinstance(source, str) and source == STANDARD_INPUT:
-        return "standard input"
-    if isinstance(source, str | os.PathLike):
-        return Path(source).name
-    if _is_frame(source):
-        return "frame"
-    return "dataset" if hasattr(source, "column_names") else "list"
-
-
-def _is_frame(source: object) -> bool:
-    """Recognize a pandas frame without importing pandas."""
-    return hasattr(source, "itertuples") and hasattr(source, "columns")
-
-
-def _table_records(source: Iterable[Any]) -> Iterator[Any]:
-    """Iterate over the records of a table in memory; class numbers of a datasets.Dataset become names."""
-    if _is_frame(source):
-        frame: Any = source
-        columns = [str(column) for column in frame.columns]
-        yield from (dict(zip(columns, cells, strict=True)) for cells in frame.itertuples(index=False, name=None))
-        return
+def _open_table(source: Any) -> tuple[str, Iterator[Any]]:
+    """Name a table in memory, and iterate over its records; class numbers of a datasets.Dataset become names."""
     # By their attributes, so that neither pandas nor datasets is imported to read a list.
+    if hasattr(source, "itertuples") and hasattr(source, "columns"):
+        columns = [str(column) for column in source.columns]
+        cells = source.itertuples(index=False, name=None)
+        return "frame", (dict(zip(columns, row, strict=True)) for row in cells)
     features = getattr(source, "features", None) or {}
     classes = {column: dict(enumerate(kind.names)) for column, kind in features.items() if hasattr(kind, "int2str")}
-    for record in source:
-        # A number below 0 stands for no label.
-        named = {column: names.get(record[column]) for column, names in classes.items()}
-        yield {**record, **named} if named else record
+    if not classes:
+        return "dataset" if hasattr(source, "column_names") else "list", iter(source)
+    # A number below 0 stands for no label.
+    return "dataset", (row | {column: names.get(row[column]) for column, names in classes.items()} for row in source)
 
 
 def is_null(cell: object) -> bool:
@@ -185,47 +172,35 @@ def check_unpacked(path: Path, name: str, limits: ReadLimits) -> None:
                 raise limits.unpack_error(name)
 
 
-def read_lines(file: IO[bytes], name: str, limits: ReadLimits) -> Iterator[bytes]:
-    """Read lines, and refuse one that is too large."""
+def _read_lines(file: IO[bytes], name: str, limits: ReadLimits | None = None) -> Iterator[str]:
     # With a size, readline returns before a huge line fills the memory.
-    for number, line in enumerate(iter(partial(file.readline, limits.row_bytes + 1), b""), start=1):
-        if len(line) > limits.row_bytes:
+    size = limits.row_bytes + 1 if limits else -1
+    # Decoded line by line, so that errors can name the line.
+    for number, line in enumerate(iter(partial(file.readline, size), b""), start=1):
+        if limits and len(line) > limits.row_bytes:
             raise limits.row_error(f"{name}, line {number}")
-        yield line
-
-
-def _decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decode UTF-8 line by line, so that errors can name the line."""
-    for number, line in enumerate(lines, start=1):
         try:
             # Spreadsheets start files with a byte order mark, which must not become part of the first column's name.
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            byte = line[error.start]
-            raise DataError(
-                f"{name}, line {number}: the byte 0x{byte:02x} is not UTF-8. Save the file in UTF-8."
-            ) from error
+            byte = f"0x{line[error.start]:02x}"
+            raise DataError(f"{name}, line {number}: the byte {byte} is not UTF-8. Save the file in UTF-8.") from error
 
 
 def _read_json_lines(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     with _open_bytes(path, name, limits) as file:
-        yield from parse_json_lines(read_lines(file, name, limits), name)
+        yield from parse_json_lines(file, name, limits)
 
 
-def parse_json_lines(lines: Iterable[bytes], name: str) -> Iterator[Row]:
+def parse_json_lines(file: IO[bytes], name: str, limits: ReadLimits | None = None) -> Iterator[Row]:
     """Parse one JSON object a line; blank lines are skipped."""
-    number = 0
-    for line_number, line in enumerate(_decode_lines(lines, name), start=1):
-        if line.strip():
-            number += 1
-            yield _parse_json(line, name, f"line {line_number}", number)
-
-
-def _parse_json(line: str, name: str, where: str, number: int) -> Row:
-    try:
-        return _json_row(json.loads(line), name, where, number)
-    except (ValueError, RecursionError) as error:  # RecursionError: thousands of nested brackets
-        return _bad_row(name, where, number, f"broken JSON ({error}).", JSON_FIX)
+    lines = enumerate(_read_lines(file, name, limits), start=1)
+    objects = ((place, line) for place, line in lines if line.strip())
+    for number, (place, line) in enumerate(objects, start=1):
+        try:
+            yield _json_row(json.loads(line), name, f"line {place}", number)
+        except (ValueError, RecursionError) as error:  # RecursionError: thousands of nested brackets
+            yield _bad_row(name, f"line {place}", number, f"broken JSON ({error}).", JSON_FIX)
 
 
 def _json_row(record: Any, name: str, where: str, number: int) -> Row:
@@ -241,20 +216,17 @@ def _bad_row(name: str, where: str, number: int, problem: str, fix: str) -> Row:
 def _read_json(path: Path, name: str, limits: ReadLimits = LIMITS) -> Iterator[Row]:
     """Read a file with one list of JSON objects, one object, or JSON lines."""
     with _open_bytes(path, name, limits) as file:
-        text = "".join(_decode_lines(file, name))
-    if text.lstrip().startswith("["):
-        try:
+        text = "".join(_read_lines(file, name))
+    try:
+        if text.lstrip().startswith("["):
             for number, record in enumerate(_parse_list(text), start=1):
                 yield _json_row(record, name, f"row {number}", number)
-        except (ValueError, RecursionError) as error:
+        else:
+            yield _json_row(json.loads(text), name, "row 1", 1)
+    except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith("["):
             raise DataError(f"{name}: broken JSON ({error}). Download or export the file again.") from error
-        return
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
         yield from parse_json_lines(io.BytesIO(text.encode()), name)
-    else:
-        yield _json_row(record, name, "row 1", 1)
 
 
 def _parse_list(text: str) -> Iterator[Any]:
@@ -287,7 +259,7 @@ def _read_delimited(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     csv.field_size_limit(max(csv.field_size_limit(), MAX_FIELD))
     delimiter = "\t" if _ending(path.name).startswith(".tsv") else ","
     with _open_bytes(path, name, limits) as file:
-        records = _parse_delimited(_decode_lines(read_lines(file, name, limits), name), name, delimiter, limits)
+        records = _parse_delimited(_read_lines(file, name, limits), name, delimiter, limits)
         _, header = next(records, (0, []))
         columns = [column.strip() for column in header]
         _check_header(columns, name, delimiter)
@@ -357,11 +329,9 @@ def _read_parquet(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
         raise DataError(f"{name}: broken Parquet ({error}). Download or write the file again.") from error
 
 
-def _check_batches(batches: Iterable[Any], size: int, name: str, limits: ReadLimits) -> Iterator[list[dict[str, Any]]]:
-    """Refuse a row that is too large, or a file that unpacks to far more than its size.
-
-    :param size: Size of the file, in bytes.
-    """
+def _check_batches(
+    batches: Iterable[Any], file_size: int, name: str, limits: ReadLimits
+) -> Iterator[list[dict[str, Any]]]:
     # Checked before rows become Python objects, which take several times the memory of an Arrow batch.
     n_rows = n_unpacked = 0
     for batch in batches:
@@ -371,7 +341,7 @@ def _check_batches(batches: Iterable[Any], size: int, name: str, limits: ReadLim
                     raise limits.row_error(f"{name}, row {n_rows + i + 1}")
         n_rows += batch.num_rows
         n_unpacked += batch.nbytes
-        if n_unpacked > max(MIN_UNPACK_LIMIT, limits.unpacked * size):
+        if n_unpacked > max(MIN_UNPACK_LIMIT, limits.unpacked * file_size):
             raise limits.unpack_error(name)
         yield batch.to_pylist()
 
@@ -383,14 +353,8 @@ def check_span(start: int, end: int, size: int, unit: str, place: str) -> None:
         raise RowError(place, problem, f"Spans count {unit} from 0 and exclude their end.")
 
 
+_READ_BY_TYPE = {".jsonl": _read_json_lines, ".json": _read_json, ".csv": _read_delimited, ".tsv": _read_delimited}
 READERS: dict[str, Callable[[Path, str, ReadLimits], Iterator[Row]]] = {
-    ".jsonl": _read_json_lines,
-    ".jsonl.gz": _read_json_lines,
-    ".json": _read_json,
-    ".json.gz": _read_json,
-    ".csv": _read_delimited,
-    ".csv.gz": _read_delimited,
-    ".tsv": _read_delimited,
-    ".tsv.gz": _read_delimited,
+    **{ending + packed: read for ending, read in _READ_BY_TYPE.items() for packed in ("", ".gz")},
     ".parquet": _read_parquet,
 }

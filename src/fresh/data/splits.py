@@ -4,14 +4,14 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fresh.data.annotation.tools import check_format
-from fresh.data.config import DataConfig, ReadLimits
+from fresh.data.config import COLUMNS, DataConfig, ReadLimits
 from fresh.data.eraser import is_eraser, open_eraser
 from fresh.data.examples import BadRows, parse_examples, read_documents, read_examples
 from fresh.data.fingerprints import dataset_digest
@@ -57,21 +57,13 @@ class Splits:
                 f"All {len(self.train)} training examples have the label {self.labels[0]!r}. "
                 "At least two classes are needed: check the column that `label` names."
             )
-        self._check_labels()
-        self._check_queries()
-
-    def _check_labels(self) -> None:
-        known = set(self.labels)
         for name, examples in (("dev", self.dev), ("test", self.test)):
-            for example in examples:
-                if example.label not in known:
-                    raise DataError(
-                        f"The {name} document {example.document.id!r} has the label {example.label!r}, "
-                        f"but the training examples have only: {', '.join(self.labels)}. "
-                        "Add training examples for it, or remove it."
-                    )
-
-    def _check_queries(self) -> None:
+            new = next((example for example in examples if example.label not in self.labels), None)
+            if new is not None:
+                raise DataError(
+                    f"The {name} document {new.document.id!r} has the label {new.label!r}, but the training examples "
+                    f"have only: {', '.join(self.labels)}. Add training examples for it, or remove it."
+                )
         documents = [example.document for example in (*self.train, *self.dev, *self.test)]
         without = next((document for document in documents if not document.query), None)
         queried = next((document for document in documents if document.query), None)
@@ -80,13 +72,6 @@ class Splits:
                 f"Document {queried.id!r} has a query, but document {without.id!r} has none. "
                 "Give every row a query, or leave the column out with query=''."
             )
-
-
-class _Part(NamedTuple):
-    """The rows of a split, and how to parse them."""
-
-    tables: Sequence[Iterator[Row]]
-    config: DataConfig
 
 
 def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = None) -> Splits:
@@ -109,55 +94,54 @@ def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = 
 
 def read_parts(data: Any, config: DataConfig, bad: BadRows | None = None) -> dict[str, Examples]:
     """Read the splits that the data has; it always has train."""
-    parts = _find_parts(data, config)
+    parts = _find_parts(data, config, bad)
     for split, path in (("dev", config.dev), ("test", config.test)):
         if path:
-            parts[split] = _Part([read_rows(path, limits=config.limits)], config)
-    return {split: tuple(parse_examples(part.tables, part.config, bad)) for split, part in parts.items()}
+            parts[split] = read_examples(path, config, bad)
+    return {split: tuple(examples) for split, examples in parts.items()}
 
 
-def _find_parts(data: Any, config: DataConfig) -> dict[str, _Part]:
+def _find_parts(data: Any, config: DataConfig, bad: BadRows | None) -> dict[str, Iterator[Example]]:
     if isinstance(data, str | os.PathLike):
-        return _parts_of_path(Path(data), config)
+        return _parts_of_path(Path(data), config, bad)
     if isinstance(data, Mapping):
         tables = [(split, name, data[name]) for split, name in FILE_NAMES if name in data]
-        return _assign_parts(tables, f"The data with the keys {', '.join(map(str, data))}", config)
+        return _parts_of_tables(tables, f"The data with the keys {', '.join(map(str, data))}", config, bad)
     if isinstance(data, Sequence) and data and all(isinstance(item, str | os.PathLike) for item in data):
-        return {"train": _Part(_read_files([Path(item) for item in data], config.limits), config)}
-    return {"train": _Part([read_rows(data)], config)}
+        return {"train": parse_examples(_read_files([Path(item) for item in data], config.limits), config, bad)}
+    return {"train": read_examples(data, config, bad)}
 
 
-def _parts_of_path(path: Path, config: DataConfig) -> dict[str, _Part]:
+def _parts_of_path(path: Path, config: DataConfig, bad: BadRows | None) -> dict[str, Iterator[Example]]:
     if is_eraser(path):
         check_format(path.name, "eraser", config)
         corpus = open_eraser(path, config.limits)
-        # Columns of tables do not apply to ERASER, whose fields have fixed names; limits do.
-        limits = {name: getattr(config, name) for name in ("skip_bad", "max_row_mb", "max_unpacked")}
-        own = DataConfig(tokenised=True, **limits)
-        return {split: _Part([corpus.read_rows(split)], own) for split in corpus.annotations}
+        # ERASER's fields have fixed names, whatever the columns of tables; its queries can be left out.
+        columns = {name: getattr(DataConfig(), name) for name in COLUMNS} | {"query": config.query and "query"}
+        own = replace(config, tokenised=True, format="auto", **columns)
+        return {split: parse_examples([corpus.read_rows(split)], own, bad) for split in corpus.annotations}
     if not path.is_dir():
-        return {"train": _Part([read_rows(path, limits=config.limits)], config)}
+        return {"train": read_examples(path, config, bad)}
     paths = [(split, path / f"{stem}{ending}") for split, stem in FILE_NAMES for ending in READERS]
-    return _assign_parts([(split, file.name, file) for split, file in paths if file.is_file()], str(path), config)
+    tables = [(split, file.name, file) for split, file in paths if file.is_file()]
+    return _parts_of_tables(tables, str(path), config, bad)
 
 
-def _assign_parts(tables: Sequence[tuple[str, str, Any]], place: str, config: DataConfig) -> dict[str, _Part]:
-    """Assign tables to splits.
-
-    :param tables: The split, the name and the source of each table.
-    :param place: What holds the tables, for error messages.
-    """
-    parts: dict[str, _Part] = {}
+def _parts_of_tables(
+    tables: Sequence[tuple[str, str, Any]], place: str, config: DataConfig, bad: BadRows | None
+) -> dict[str, Iterator[Example]]:
+    """Read tables, each given by its split, name and source; the place that holds them is for messages."""
+    parts: dict[str, Iterator[Example]] = {}
     for split, _, source in tables:
         if split in parts:
             names = " and ".join(name for other, name, _ in tables if other == split)
             raise DataError(f"{place} holds {names} for {split}. Keep one of them.")
         name = "" if isinstance(source, str | os.PathLike) else split
-        parts[split] = _Part([read_rows(source, name, config.limits)], config)
+        parts[split] = parse_examples([read_rows(source, name, config.limits)], config, bad)
     if "train" not in parts:
+        endings = ", ".join(READERS)
         raise DataError(
-            f"{place} holds no training data. Name it train: as a table, or as a file with one of the endings "
-            f"{', '.join(READERS)}."
+            f"{place} has no training data. Name a table train, or a file with one of the endings {endings}."
         )
     return parts
 

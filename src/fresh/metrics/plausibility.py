@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from fresh.document import Example, Explanation, Mask, non_empty_spans
+from fresh.document import Example, Explanation, Mask
 from fresh.metrics.bootstrap import Flags, Floats, Ints
 from fresh.text import Spans
 
@@ -128,7 +128,7 @@ def _clip_spans(spans: Spans, first: int, after: int) -> Iterator[tuple[int, int
 
 def _count(marked: Spans, kept: Flags, scores: Floats | None, min_iou: float) -> tuple[float, ...]:
     """Compute the fields of `AgreementCounts` after the example."""
-    flags = Mask.from_spans(non_empty_spans(marked), len(kept)).kept
+    flags = Mask.from_spans([(start, end) for start, end in marked if start < end], len(kept)).kept
     # An empty span counts as a span that nothing can match, as in ERASER.
     distinct, runs = tuple(set(marked)), Mask(kept).spans
     return (

@@ -1,40 +1,39 @@
 """Read what an annotation tool exports."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
 import annotated
+from data_files import write
+from fresh.data.examples import BadRows
+from fresh.document import Example
 from fresh.errors import DataError
 
-Kept = list[tuple[str, tuple[str, ...] | None]]
 
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., list[Example]]:
+    def read_records(*records: Any, bad: BadRows | None = None, **settings: Any) -> list[Example]:
+        return annotated.read(write(tmp_path / "out.jsonl", records), bad, **settings)
 
-class ReadKept(Protocol):
-    def __call__(self, *records: Any, **settings: Any) -> Kept:
-        """Read records; return the label and the marked words of each text."""
-
-
-class Refusal(Protocol):
-    def __call__(self, *records: Any, **settings: Any) -> str:
-        """Return the error message about records."""
+    return read_records
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> ReadKept:
-    def read(*records: Any, **settings: Any) -> Kept:
-        examples = annotated.read(annotated.write_lines(tmp_path / "out.jsonl", records), **settings)
-        return [(e.label, None if e.human is None else e.document.cut(e.human).words) for e in examples]
-
-    return read
+def kept(read: Any) -> Callable[..., list[tuple[str, tuple[str, ...] | None]]]:
+    """Return the label and the marked words of each text."""
+    return lambda *records, **settings: [
+        (e.label, None if e.human is None else e.document.cut(e.human).words) for e in read(*records, **settings)
+    ]
 
 
 @pytest.fixture
-def refusal(kept: ReadKept) -> Refusal:
+def refusal(read: Any) -> Callable[..., str]:
     def refuse(*records: Any, **settings: Any) -> str:
         with pytest.raises(DataError) as caught:
-            kept(*records, **settings)
+            read(*records, **settings)
         return str(caught.value)
 
     return refuse

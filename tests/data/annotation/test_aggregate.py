@@ -1,11 +1,10 @@
 from fractions import Fraction
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import annotated
 from fresh.data.annotation.aggregate import AnnotatorSpans, matches_text, vote
 from fresh.data.splits import BadRows
 from fresh.document import Document, Mask
@@ -20,7 +19,6 @@ FILM = Document.from_text("A lovely, funny film.")
         ((1, 9), ("lovely", ","), 0),
         ((3, 8), ("lovely",), 1),
         ((2, 7), ("lovely",), 1),
-        ((4, 6), ("lovely",), 1),
         ((4, 12), ("lovely", ",", "funny"), 1),
         ((0, 21), FILM.words, 0),
     ],
@@ -48,29 +46,28 @@ def test_annotators_vote_for_words_not_for_characters() -> None:
     assert (FILM.cut(mask).words, n_widened) == (("lovely",), 2)
 
 
-def test_white_space_in_the_text_of_a_span_is_ignored() -> None:
-    text = "a\r\n  b C:\\new"
-    assert matches_text(text, 0, 6, "a\\n\\n  b")
-    assert matches_text(text, 0, 6, "a b")
-    assert matches_text(text, 7, 13, "C:\\new")
-    assert matches_text(text, 0, 6, None)
-    assert not matches_text(text, 0, 6, "a c")
+@pytest.mark.parametrize(
+    ("span", "shown", "matches"),
+    [
+        ((0, 6), "a\\n\\n  b", True),
+        ((0, 6), "a b", True),
+        ((7, 13), "C:\\new", True),
+        ((0, 6), None, True),
+        ((0, 6), "a c", False),
+    ],
+)
+def test_white_space_in_the_text_of_a_span_is_ignored(span: tuple[int, int], shown: str | None, matches: bool) -> None:
+    assert matches_text("a\r\n  b C:\\new", span, shown) is matches
 
 
-def test_widened_spans_are_reported(tmp_path: Path) -> None:
-    cuts = [[[3, 7, "X"]], [[0, 3, "X"], [10, 16, "X"]]]
-    records = [{"id": i, "text": FILM.text, "cats": ["good"], "entities": spans} for i, spans in enumerate(cuts)]
+def test_widened_spans_are_reported_next_to_rows_that_were_left_out(read: Any) -> None:
+    rows = [{"id": i, "text": FILM.text, "cats": ["good"], "entities": []} for i in range(3)]
+    rows[0]["entities"], rows[1]["entities"] = [[3, 7, "X"]], [[0, 3, "X"], [10, 16, "X"]]
     bad = BadRows()
-    first, second = annotated.read(annotated.write_lines(tmp_path / "all.jsonl", records), bad)
+    first, second = read(*rows[:2], bad=bad)
     assert bad.summary() == "All 2 rows were read. 2 spans cut words and were widened to whole words."
     assert (first.human, second.human) == (Mask.from_spans([(1, 2)], 6), Mask.from_spans([(0, 2), (3, 4)], 6))
-
-
-def test_one_widened_span_is_reported_next_to_a_row_that_was_left_out(tmp_path: Path) -> None:
-    records = [
-        {"id": i, "text": FILM.text, "cats": cats, "entities": [[3, 8, "X"]]} for i, cats in enumerate((["good"], []))
-    ]
     bad = BadRows()
-    annotated.read(annotated.write_lines(tmp_path / "all.jsonl", records), bad, skip_bad=True)
-    assert bad.summary().startswith("Left out 1 of 2 rows: all.jsonl, line 2: there is no label.")
+    read(rows[0], rows[2] | {"cats": []}, bad=bad, skip_bad=True)
+    assert bad.summary().startswith("Left out 1 of 2 rows: out.jsonl, line 2: there is no label.")
     assert bad.summary().endswith("1 span cut a word and was widened to whole words.")

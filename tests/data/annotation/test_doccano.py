@@ -10,40 +10,26 @@ def line(**fields: Any) -> dict[str, Any]:
     return {"id": 1, "text": TEXT, "Comments": [], **fields}
 
 
-@pytest.mark.parametrize(
-    ("record", "settings", "expected"),
-    [
-        pytest.param(line(cats=["good"], entities=[WHY]), {}, ("good", ("lovely",)), id="classes and spans"),
-        pytest.param(
-            line(label=[WHY], sentiment="good"), {"label": "sentiment"}, ("good", ("lovely",)), id="sequence labeling"
-        ),
-        pytest.param(
-            line(
-                entities=[{"id": 3, "label": "RATIONALE", "start_offset": 5, "end_offset": 11}],
-                relations=[],
-                cats=["good"],
-            ),
-            {},
-            ("good", ("lovely",)),
-            id="spans with relations",
-        ),
-        pytest.param(line(label=["good"]), {}, ("good", None), id="text classification"),
-        pytest.param(line(label=[2]), {}, ("2", None), id="a number as a class"),
-        pytest.param(
-            line(cats=["good"], entities=[], label="old"), {}, ("good", None), id="classes take precedence over columns"
-        ),
-        pytest.param(
-            line(cats=["good"], entities=[], gold="bad"), {"label": "gold"}, ("bad", None), id="a column that is named"
-        ),
-        pytest.param(line(cats=["good"], entities=[]), {}, ("good", None), id="nobody marked a span"),
-        pytest.param(
-            line(cats=["good"], entities=[[5, 11, "WHY"], [12, 16, "NAME"]]),
-            {"rationale": "WHY"},
-            ("good", ("lovely",)),
-            id="spans of one label",
-        ),
-    ],
-)
+LOVELY = ("good", ("lovely",))
+RELATED = {"id": 3, "label": "RATIONALE", "start_offset": 5, "end_offset": 11}
+CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
+    "classes and spans": (line(cats=["good"], entities=[WHY]), {}, LOVELY),
+    "sequence labeling": (line(label=[WHY], sentiment="good"), {"label": "sentiment"}, LOVELY),
+    "spans with relations": (line(entities=[RELATED], relations=[], cats=["good"]), {}, LOVELY),
+    "text classification": (line(label=["good"]), {}, ("good", None)),
+    "a number as a class": (line(label=[2]), {}, ("2", None)),
+    "classes before columns": (line(cats=["good"], entities=[], label="old"), {}, ("good", None)),
+    "a column that is named": (line(cats=["good"], entities=[], gold="bad"), {"label": "gold"}, ("bad", None)),
+    "nobody marked a span": (line(cats=["good"], entities=[]), {}, ("good", None)),
+    "spans of one label": (
+        line(cats=["good"], entities=[[5, 11, "WHY"], [12, 99, "NAME"]]),
+        {"rationale": "WHY"},
+        LOVELY,
+    ),
+}
+
+
+@pytest.mark.parametrize(("record", "settings", "expected"), CASES.values(), ids=CASES)
 def test_lines_are_read(kept: Any, record: Any, settings: dict[str, Any], expected: Any) -> None:
     assert kept(record, **settings) == [expected]
 

@@ -32,55 +32,33 @@ def flat(number: int, label: Any = "good", **fields: Any) -> dict[str, Any]:
     return {"id": 1, "text": TEXT, "label": label, **own, **fields}
 
 
-def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
+def test_columns_are_found_by_their_names(read: Any) -> None:
     record = task(done(choice("yes", name="sure"), choice("good", name="class")), body="A film", name="d7", q="Good?")
-    path = annotated.write_list(tmp_path / "export.json", [record])
-    [example] = annotated.read(path, text="body", label="class", id="name", query="q")
+    [example] = read(record, text="body", label="class", id="name", query="q")
     assert (example.document.text, example.label, example.document.id) == ("A film", "good", "d7")
     assert example.document.query == ("Good", "?")
 
 
-@pytest.mark.parametrize(
-    ("record", "settings", "expected"),
-    [
-        pytest.param(task(done(region(4, 10, "lovely"), choice("good"))), {}, ("good", ("lovely",)), id="a task"),
-        pytest.param(task(done(choice("good", name="mood"))), {}, ("good", None), id="the only question is the label"),
-        pytest.param(task(done(region(4, 10)), stars=5), {"label": "stars"}, ("5", ("lovely",)), id="label in data"),
-        pytest.param(
-            task(done(region(4, 10, name="why"), choice("good"))),
-            {"rationale": "why"},
-            ("good", ("lovely",)),
-            id="spans of one control",
-        ),
-        pytest.param(
-            task(done(region(4, 10), choice("good")), done(choice("good")), done(choice("good"))),
-            {},
-            ("good", ()),
-            id="an annotator who marked nothing votes",
-        ),
-        pytest.param(
-            task(done(region(4, 10), choice("good")), done(region(0, 1), choice("bad"), was_cancelled=True)),
-            {"agreement": 0.0},
-            ("good", ("lovely",)),
-            id="cancelled annotations do not count",
-        ),
-        pytest.param(
-            task(*[done(region(0, 1), choice("bad"))] * 2, done(region(4, 10), choice("good"), ground_truth=True)),
-            {"agreement": 0.0},
-            ("good", ("lovely",)),
-            id="only the ground truth counts",
-        ),
-        pytest.param(
-            task(*(done(choice(label)) for label in ("bad", "good", "good"))), {}, ("good", None), id="majority"
-        ),
-        pytest.param(flat(1, why=[LOVELY]), {}, ("good", ("lovely",)), id="a flat annotation"),
-        pytest.param(flat(1, [LOVELY], mood="good"), {"label": "mood"}, ("good", ("lovely",)), id="flat, other label"),
-        pytest.param(
-            task(done(region(11, 21, "film.\\nNot "), choice("good"))), {}, ("good", ("film", ".", "Not")), id="breaks"
-        ),
-        pytest.param(task(done(region(5, 11, "lovely"), choice("good"))), {}, ("good", ("lovely",)), id="UTF-16"),
-    ],
-)
+GOOD, BAD, MARKED = choice("good"), choice("bad"), ("good", ("lovely",))
+SPAN, FIRST = region(4, 10), region(0, 1)
+ANY = {"agreement": 0.0}
+CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
+    "a task": (task(done(region(4, 10, "lovely"), GOOD)), {}, MARKED),
+    "the only question is the label": (task(done(choice("good", name="mood"))), {}, ("good", None)),
+    "label in data": (task(done(SPAN), stars=5), {"label": "stars"}, ("5", ("lovely",))),
+    "spans of one control": (task(done(region(4, 10, name="why"), FIRST, GOOD)), {"rationale": "why"}, MARKED),
+    "who marked nothing votes": (task(done(SPAN, GOOD), done(GOOD), done(GOOD)), {}, ("good", ())),
+    "cancelled": (task(done(SPAN, GOOD), done(FIRST, BAD, was_cancelled=True)), ANY, MARKED),
+    "ground truth": (task(*[done(FIRST, BAD)] * 2, done(SPAN, GOOD, ground_truth=True)), ANY, MARKED),
+    "majority": (task(done(BAD), done(GOOD), done(GOOD)), {}, ("good", None)),
+    "a flat annotation": (flat(1, why=[LOVELY]), {}, MARKED),
+    "flat, other label": (flat(1, [LOVELY], mood="good"), {"label": "mood"}, MARKED),
+    "breaks": (task(done(region(11, 21, "film.\\nNot "), GOOD)), {}, ("good", ("film", ".", "Not"))),
+    "UTF-16": (task(done(region(5, 11, "lovely"), GOOD)), {}, MARKED),
+}
+
+
+@pytest.mark.parametrize(("record", "settings", "expected"), CASES.values(), ids=CASES)
 def test_annotations_are_read(kept: Any, record: Any, settings: dict[str, Any], expected: Any) -> None:
     assert kept(record, **settings) == [expected]
 
@@ -100,14 +78,12 @@ def test_enough_annotators_must_have_marked_a_word(kept: Any) -> None:
     assert kept(task(*record["annotations"][:2])) == [("good", ("lovely", "film"))]
 
 
-def test_tasks_that_nobody_answered_are_left_out_and_counted(tmp_path: Path) -> None:
-    tasks = [task(done(choice("good"))), task(number=2), task(done(was_cancelled=True), number=3)]
-    path, bad = annotated.write_list(tmp_path / "export.json", tasks), BadRows()
-    assert len(annotated.read(path, bad)) == 1
-    assert bad.summary() == (
-        "Left out 2 of 3 rows: export.json, row 2: nobody has annotated it. export.json, row 3: it was skipped."
-    )
-    assert [document.id for document in read_documents(path, DataConfig())] == ["1", "2", "3"]
+def test_tasks_that_nobody_answered_are_left_out_and_counted(read: Any, tmp_path: Path) -> None:
+    tasks, bad = [task(done(choice("good"))), task(number=2), task(done(was_cancelled=True), number=3)], BadRows()
+    assert len(read(*tasks, bad=bad)) == 1
+    reasons = "out.jsonl, line 2: nobody has annotated it. out.jsonl, line 3: it was skipped."
+    assert bad.summary() == f"Left out 2 of 3 rows: {reasons}"
+    assert [document.id for document in read_documents(tmp_path / "out.jsonl", DataConfig())] == ["1", "2", "3"]
 
 
 def test_flat_annotations_of_one_task_are_one_row(kept: Any, refusal: Any) -> None:
@@ -126,7 +102,7 @@ HTML = {"start": "/p[1]/text()[1]", "end": "/p[1]/text()[1]", "startOffset": 0, 
         (
             task(done(choice("a", name="mood"))),
             {"label": "mod"},
-            "no column 'mod' for the label. It has: text, id, mood, rationale",
+            "no column 'mod' for the label. It has: text, id, mood,",
         ),
         (task(done(choice("a", "b"))), {}, "a label must be text or a number, got ('a', 'b')"),
         (task(done(choice("good")), done(choice("bad"))), {}, "its annotators disagree on the label: good or bad."),
@@ -134,7 +110,7 @@ HTML = {"start": "/p[1]/text()[1]", "end": "/p[1]/text()[1]", "startOffset": 0, 
         (
             task(done({"from_name": "why", "to_name": "text", "type": "hypertextlabels", "value": HTML})),
             {},
-            "its spans are positions in HTML or in paragraphs, not in a text. Use the tag Text",
+            "a span needs start and end, in characters, got ('/p[1]/text()[1]', '/p[1]/text()[1]'). Use the tag Text",
         ),
     ],
 )
@@ -149,13 +125,13 @@ def test_annotations_that_cannot_be_used_are_refused(
     [
         ([region(4, 10, "dull")], "the span (4, 10) should hold 'dull', but the text there is 'lovely'."),
         ([region(4, 99)], "the span (4, 99) does not fit a text of 26 characters."),
+        ([region(4, 99, "dull")], "the span (4, 99) should hold 'dull', but the text there is " + repr(TEXT[4:]) + "."),
         ([region(9, 4)], "the span (9, 4) does not fit a text of 26 characters."),
         ([region(3, 4)], "the span (3, 4) holds no word, only ' '."),
     ],
 )
-def test_bad_spans_are_named(tmp_path: Path, refusal: Any, spans: list[Any], problem: str) -> None:
-    tasks = [task(done(choice("good"))), task(done(*spans, choice("good")), number=2)]
+def test_bad_spans_are_named(read: Any, refusal: Any, spans: list[Any], problem: str) -> None:
+    tasks, bad = [task(done(choice("good"))), task(done(*spans, choice("good")), number=2)], BadRows()
     assert f"line 2: {problem} Fix it in the tool" in refusal(*tasks)
-    bad = BadRows()
-    assert len(annotated.read(annotated.write_list(tmp_path / "export.json", tasks), bad, skip_bad=True)) == 1
-    assert bad.summary() == f"Left out 1 of 2 rows: export.json, row 2: {problem}"
+    assert len(read(*tasks, bad=bad, skip_bad=True)) == 1
+    assert bad.summary() == f"Left out 1 of 2 rows: out.jsonl, line 2: {problem}"

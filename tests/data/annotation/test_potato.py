@@ -1,14 +1,14 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 
-import annotated
-from fresh.data.annotation.potato import format_choices, format_project, read
+from fresh.data.annotation.potato import format_choices, format_project
+from fresh.data.annotation.tools import to_table
 from fresh.data.readers import Row
 from fresh.data.splits import DataConfig
-from fresh.document import Document, Mask
+from fresh.document import Document
 from strategies import documents
 
 TEXT = "A 😀 lovely film"
@@ -88,9 +88,8 @@ def test_white_space_before_the_text_is_not_counted(kept: Any) -> None:
     assert kept(line(displayed_text=f" \n{TEXT}")) == [("good", ("lovely",))]
 
 
-def test_ids_and_queries_are_read(tmp_path: Path) -> None:
-    path = annotated.write_lines(tmp_path / "out.jsonl", [exported(text=TEXT, query="Is it?")])
-    [example] = annotated.read(path)
+def test_ids_and_queries_are_read(read: Any) -> None:
+    [example] = read(exported(text=TEXT, query="Is it?"))
     assert (example.document.id, example.document.query, example.human) == ("d1", ("Is", "it", "?"), None)
 
 
@@ -98,10 +97,10 @@ def test_ids_and_queries_are_read(tmp_path: Path) -> None:
     ("record", "problem"),
     [
         (exported(), "line 1: it holds no text: Potato 2 leaves the texts in the file of the tasks."),
-        (line([{"start": "4", "end": 10}]), "a span needs start and end, got {'start': '4', 'end': 10}"),
+        (line([{"start": "4", "end": 10}]), "a span needs start and end, in characters, got ('4', 10)"),
         (line([{**LOVELY, "span": "dull"}]), "the span (4, 10) should hold 'dull', but the text there is 'lovely'"),
         (line([{"start": 11, "end": 99}]), "the span (11, 99) does not fit a text of 15 characters"),
-        (line(labels=[]), "not the format that Potato writes (AttributeError(\"'list' object has no attribute 'items'"),
+        (line(labels=[]), "not the format of Potato's annotations (AttributeError(\"'list' object has no"),
         (line(labels={"label": {}}), "there is no label"),
     ],
 )
@@ -111,38 +110,26 @@ def test_lines_that_cannot_be_used_are_refused(refusal: Any, record: Any, proble
 
 @given(documents())
 def test_spans_are_exact(document: Document) -> None:
-    mask = Mask.from_spans([(len(document.words) - 1, len(document.words))], len(document.words))
-    explanation = annotated.explanation(document, mask)
-    spans = [
-        {"start": start, "end": end, "span": document.text[start:end], "annotation": "RATIONALE"}
-        for start, end in explanation.spans
-    ]
-    [row] = read([Row(line(spans, displayed_text=document.text), "out.jsonl", "line 1", 1)], DataConfig())
+    start, end = document.spans[-1]
+    span = {"start": start, "end": end, "span": document.words[-1], "annotation": "RATIONALE"}
+    [row] = to_table([Row(line([span], displayed_text=document.text), "out.jsonl", "line 1", 1)], DataConfig())
     assert row.error is None
-    assert row.values["rationale"].annotators == (explanation.spans,)
+    assert row.values["rationale"].annotators == ((document.spans[-1],),)
 
 
 def test_the_configuration_of_a_project() -> None:
-    schemes = [format_choices("label", 'Is it "good"?', ["Yes: it is", "no"], required=True)]
+    scheme = format_choices("label", 'Is it "good"?', ["Yes: it is", "no"], required=True)
     settings = "max_annotations_per_item: 3\nassignment_strategy: batch"
-    assert format_project("items.jsonl", "A: study", schemes, has_query=True, settings=settings) == (
-        "# Potato 2:  potato start items.config.yaml -p 8000\n"
-        'annotation_task_name: "A: study"\n'
-        "task_dir: .\n"
-        'output_annotation_dir: "items-annotated"\n'
-        'data_files: ["items.jsonl"]\n'
-        "item_properties: {id_key: id, text_key: text}\n"
-        "user_config: {allow_all_users: true, users: []}\n"
-        "max_annotations_per_item: 3\n"
-        "assignment_strategy: batch\n"
-        "annotation_schemes:\n"
-        "  - annotation_type: radio\n"
-        "    name: label\n"
-        '    description: "Is it \\"good\\"?"\n'
-        '    labels: ["Yes: it is", "no"]\n'
-        "    label_requirement: {required: true}\n"
-        "instance_display:\n"
-        "  fields:\n"
-        "    - {key: query, type: text}\n"
-        "    - {key: text, type: text}\n"
-    )
+    config = yaml.safe_load(format_project("items.jsonl", "A: study", [scheme], has_query=True, settings=settings))
+    assert (config["annotation_task_name"], config["output_annotation_dir"]) == ("A: study", "items-annotated")
+    assert (config["max_annotations_per_item"], config["assignment_strategy"]) == (3, "batch")
+    assert config["annotation_schemes"] == [
+        {
+            "annotation_type": "radio",
+            "name": "label",
+            "description": 'Is it "good"?',
+            "labels": ["Yes: it is", "no"],
+            "label_requirement": {"required": True},
+        }
+    ]
+    assert config["instance_display"]["fields"] == [{"key": "query", "type": "text"}, {"key": "text", "type": "text"}]

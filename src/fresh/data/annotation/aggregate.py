@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,27 @@ RATIONALE_LABEL = "RATIONALE"
 FIX = "Fix it in the tool and export the file again, or leave such rows out with skip_bad=True."
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(NamedTuple):
     """The answer of one annotator about a text."""
 
     spans: Spans | None
     """Marked spans, in characters; None if the annotator was not asked to mark any."""
     choices: Mapping[str, Any]
     """The chosen class by the name of the question."""
+
+
+class MarkedSpan(NamedTuple):
+    """A span as a tool exports it."""
+
+    start: Any
+    end: Any
+    text: str | None
+    """The text that the tool wrote next to it."""
+    labels: tuple[str, ...]
+
+
+Answers = tuple[Row, Mapping[str, Any], Sequence[Annotation]]
+"""What a file says about one text: its row, its columns except for answers, and the answers of its annotators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +57,30 @@ def group_rows(rows: Iterable[Row], text_of: Callable[[Row], Hashable]) -> Itera
     return groups.values()
 
 
-def parse_groups(groups: Iterable[Sequence[Row]], tool: str, parse: Callable[[Sequence[Row]], Row]) -> Iterator[Row]:
-    """Merge each group of rows into one; if that fails, its first row keeps the error, and reading continues."""
+def merge_groups(
+    groups: Iterable[Sequence[Row]],
+    title: str,
+    parse: Callable[[Sequence[Row], DataConfig], Answers],
+    config: DataConfig,
+) -> Iterator[Row]:
+    """Merge each group of rows into one; if that fails, its first row keeps the error, and reading continues.
+
+    :param title: Name of the format, for messages.
+    """
     for group in groups:
         try:
-            yield group[0] if group[0].error else parse(group)
+            yield group[0] if group[0].error else _merge(parse(group, config), config)
         except RowError as error:
             yield replace(group[0], values={}, error=error)
         except (AttributeError, KeyError, TypeError) as error:
-            problem = f"this is not the format that {tool} writes ({error!r:.80})."
+            problem = f"this is not the format of {title} ({error!r:.80})."
             yield replace(group[0], values={}, error=RowError(group[0].place, problem, FIX))
+
+
+def task_fields(document: Document) -> dict[str, Any]:
+    """Return the fields that every tool shows: id, text and, if there is one, the query."""
+    fields = {"id": document.id, "text": document.text}
+    return fields | {"query": " ".join(document.query)} if document.query else fields
 
 
 def set_aside(row: Row, problem: str) -> RowError:
@@ -64,13 +91,8 @@ def set_aside(row: Row, problem: str) -> RowError:
     return RowError(row.place, problem, FIX, set_aside=True)
 
 
-def merge_annotations(
-    row: Row, fields: Mapping[str, Any], annotations: Sequence[Annotation], config: DataConfig
-) -> Row:
-    """Merge all annotations of a text into one row: the majority's label and the spans of each annotator.
-
-    A text without a marked span has no rationale.
-    """
+def _merge(answers: Answers, config: DataConfig) -> Row:
+    row, fields, annotations = answers
     values = dict(fields)
     questions = sorted({name for annotation in annotations for name in annotation.choices})
     # A project with one question needs no setting: that question gives the label.
@@ -86,6 +108,7 @@ def merge_annotations(
     if config.rationale:
         # An annotator who marked nothing votes against every word; one who was not asked to mark does not vote.
         spans = tuple(annotation.spans for annotation in annotations if annotation.spans is not None)
+        # A text without a marked span has no rationale, rather than an empty one.
         values[config.rationale] = AnnotatorSpans(spans) if any(spans) else None
     return replace(row, values=values)
 
@@ -102,11 +125,6 @@ def _majority_label(row: Row, chosen: Sequence[Any]) -> Any:
     if others and others[0][1] == first[1]:
         raise RowError(row.place, f"its annotators disagree on the label: {first[0]} or {others[0][0]}.", FIX)
     return first[0]
-
-
-def is_rationale_label(config: DataConfig, *names: str) -> bool:
-    """Decide whether spans with this label count: all do, unless the setting ``rationale`` names another label."""
-    return config.rationale == DataConfig().rationale or config.rationale in names
 
 
 def vote(marked: AnnotatorSpans, document: Document, agreement: float, place: str) -> tuple[Mask, int]:
@@ -147,26 +165,47 @@ def _word_ranges(spans: Iterable[tuple[int, int]], document: Document) -> list[t
     ]
 
 
-def parse_span(row: Row, span: Mapping[str, Any]) -> tuple[int, int]:
-    """Parse the start and end of a span."""
-    start, end = span.get("start"), span.get("end")
-    if type(start) is not int or type(end) is not int:
-        raise RowError(row.place, f"a span needs start and end, got {dict(span)!r:.60}.", FIX)
-    return start, end
+def parse_spans(
+    row: Row,
+    text: Any,
+    marked: Iterable[MarkedSpan],
+    config: DataConfig,
+    recount: Callable[[str, Spans], Iterable[tuple[int, int] | None]] | None = None,
+    fix: str = FIX,
+) -> Spans:
+    """Return the spans that are rationales: all, unless the setting ``rationale`` names another label.
+
+    :param recount: Converts spans as some versions of the tool count them; only the text next to each span shows it.
+    """
+    marked = [span for span in marked if config.rationale in (DataConfig().rationale, *span.labels)]
+    spans = tuple((span.start, span.end) for span in marked)
+    wrong = next((span for span in spans if set(map(type, span)) != {int}), None)
+    if wrong is not None:
+        raise RowError(row.place, f"a span needs start and end, in characters, got {wrong!r:.60}.", fix)
+    if not isinstance(text, str):
+        return spans  # the missing text is reported where texts are read
+    expected = [span.text for span in marked]
+    if recount and not all(matches_text(text, *pair) for pair in zip(spans, expected, strict=True)):
+        recounted = [span for span in recount(text, spans) if span is not None]
+        pairs = zip(recounted, expected, strict=False)
+        if len(recounted) == len(spans) and all(matches_text(text, *pair) for pair in pairs):
+            return tuple(recounted)
+    check_span_texts(row, text, spans, expected)
+    return spans
 
 
-def check_span_texts(row: Row, text: str, spans: Sequence[tuple[int, int]], expected: Sequence[str | None]) -> None:
+def check_span_texts(row: Row, text: str, spans: Spans, expected: Sequence[str | None]) -> None:
     """Refuse spans that do not hold the text that the tool wrote next to them."""
-    for (start, end), words in zip(spans, expected, strict=True):
-        if not matches_text(text, start, end, words):
-            actual = text[start:end]
-            problem = f"the span ({start}, {end}) should hold {words!r:.40}, but the text there is {actual!r:.40}."
+    for span, words in zip(spans, expected, strict=True):
+        if not matches_text(text, span, words):
+            actual = text[slice(*span)]
+            problem = f"the span {span} should hold {words!r:.40}, but the text there is {actual!r:.40}."
             raise RowError(row.place, problem, FIX)
 
 
-def matches_text(text: str, start: int, end: int, expected: str | None) -> bool:
-    """Compare the text of a span with the text that the tool wrote, except for white space, which browsers change."""
-    return expected is None or _without_space(text[start:end]) == _without_space(expected)
+def matches_text(text: str, span: tuple[int, int], expected: str | None) -> bool:
+    """Compare the text of a span with what the tool wrote, except for white space, which browsers change."""
+    return expected is None or _without_space(text[slice(*span)]) == _without_space(expected)
 
 
 def _without_space(text: str) -> str:

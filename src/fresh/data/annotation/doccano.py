@@ -5,26 +5,27 @@ for sequence labeling and text classification write label, a list of spans or of
 as JavaScript does; the project setting "count grapheme clusters" must be off.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fresh.data.annotation.aggregate import (
     FIX,
     RATIONALE_LABEL,
     Annotation,
-    is_rationale_label,
-    merge_annotations,
-    parse_groups,
+    Answers,
+    MarkedSpan,
+    parse_spans,
     set_aside,
     single_choice,
+    task_fields,
 )
 from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
 from fresh.errors import RowError
-from fresh.text import from_utf16, to_utf16
+from fresh.text import Spans, from_utf16, to_utf16
 
+SPAN_FIELDS = ("start_offset", "end_offset", "label")
 COLUMNS = ("label", "entities", "cats", "relations", "Comments")
 
 
@@ -36,12 +37,8 @@ def is_doccano(values: Mapping[str, Any]) -> bool:
     )
 
 
-def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
-    """Convert lines of doccano to rows of a table."""
-    return parse_groups(([row] for row in rows), "doccano", partial(_parse_line, config=config))
-
-
-def _parse_line(lines: Sequence[Row], config: DataConfig) -> Row:
+def parse(lines: Sequence[Row], config: DataConfig) -> Answers:
+    """Parse a line, which holds all annotations of its text."""
     [row] = lines
     fields = {name: value for name, value in row.values.items() if name not in COLUMNS or not isinstance(value, list)}
     label = row.values.get("label")
@@ -55,46 +52,36 @@ def _parse_line(lines: Sequence[Row], config: DataConfig) -> Row:
         fields[config.label] = set_aside(row, "nobody has annotated it.")
     entities = row.values.get("entities")
     spans = [item for item in (entities if isinstance(entities, list) else items) if item not in classes]
-    return merge_annotations(row, fields, [Annotation(_parse_spans(row, spans, config), {})], config)
+    units = parse_spans(row, None, [_parse_span(row, item) for item in spans], config)
+    return row, fields, [Annotation(_convert_spans(row, row.values.get(config.text), units), {})]
 
 
-def _parse_spans(row: Row, items: Iterable[Any], config: DataConfig) -> tuple[tuple[int, int], ...]:
-    labeled = (_parse_span(row, item) for item in items)
-    units = [(start, end) for start, end, name in labeled if is_rationale_label(config, name)]
-    text = row.values.get(config.text)
-    if not isinstance(text, str):
-        return ()  # the missing text is reported where texts are read
-    spans: list[tuple[int, int]] = []
-    for (start, end), span in zip(units, from_utf16(text, units), strict=True):
-        if span is None:
-            [(_, size)] = to_utf16(text, [(0, len(text))])
-            problem = f"the span ({start}, {end}) does not fit a text of {size} UTF-16 code units, or cuts a character."
-            raise RowError(row.place, problem, FIX)
-        spans.append(span)
-    return tuple(spans)
-
-
-def _parse_span(row: Row, item: Any) -> tuple[int, int, str]:
+def _parse_span(row: Row, item: Any) -> MarkedSpan:
     """Parse start, end and label of a span, which is a list or, in projects with relations, an object."""
     try:
-        start, end, name = (
-            (item["start_offset"], item["end_offset"], item["label"]) if isinstance(item, Mapping) else item
-        )
-        if type(start) is int and type(end) is int:
-            return start, end, str(name)
-    except (KeyError, TypeError, ValueError):
-        pass
-    raise RowError(row.place, f"a span is [start, end, label], got {item!r:.60}.", FIX)
+        start, end, name = map(item.get, SPAN_FIELDS) if isinstance(item, Mapping) else item
+    except (TypeError, ValueError):
+        start = end = name = None
+    if type(start) is not int or type(end) is not int:
+        raise RowError(row.place, f"a span is [start, end, label], got {item!r:.60}.", FIX)
+    return MarkedSpan(start, end, None, (str(name),))
+
+
+def _convert_spans(row: Row, text: Any, units: Spans) -> Spans:
+    spans = from_utf16(text, units) if isinstance(text, str) else ()  # a missing text is reported later
+    wrong = next((unit for unit, span in zip(units, spans, strict=False) if span is None), None)
+    if wrong is not None:
+        [(_, size)] = to_utf16(text, [(0, len(text))])
+        problem = f"the span {wrong} does not fit a text of {size} UTF-16 code units, or cuts a character."
+        raise RowError(row.place, problem, FIX)
+    return tuple(span for span in spans if span)
 
 
 def to_task(explanation: Explanation) -> dict[str, Any]:
     """Convert an explanation to a line with the model's label and spans."""
     document, prediction = explanation.document, explanation.prediction
-    task = {
-        "id": document.id,
-        "text": document.text,
+    return task_fields(document) | {
         "cats": [prediction.label],
         "entities": [[start, end, RATIONALE_LABEL] for start, end in to_utf16(document.text, explanation.spans)],
         "probability": prediction.probability,
     }
-    return task | {"query": " ".join(document.query)} if document.query else task

@@ -5,27 +5,25 @@ annotation). Spans count code points; versions before 2022 counted UTF-16 code u
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fresh.data.annotation.aggregate import (
     RATIONALE_LABEL,
     Annotation,
-    check_span_texts,
-    is_rationale_label,
-    matches_text,
-    merge_annotations,
-    parse_groups,
+    Answers,
+    MarkedSpan,
+    parse_spans,
     set_aside,
     single_choice,
+    task_fields,
 )
 from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
-from fresh.errors import RowError
 from fresh.text import Spans, from_utf16
 
+USE_TEXT = "Use the tag Text in the labeling configuration: others give positions in HTML or in paragraphs."
 CONFIG_ENDING = ".config.xml"
 CONFIG = """\
 <View>
@@ -52,11 +50,9 @@ def _is_task(values: Mapping[str, Any]) -> bool:
     return isinstance(values.get("data"), Mapping)
 
 
-def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
-    """Convert tasks, or all flat annotations of a task, to rows of a table."""
-    # JSON_MIN keeps the annotations of a task next to each other.
-    groups = (list(group) for _, group in itertools.groupby(rows, _task_id))
-    return parse_groups(groups, "Label Studio", partial(_parse_rows, config=config))
+def group(rows: Iterable[Row]) -> Iterable[Sequence[Row]]:
+    """Group the flat annotations of a task, which JSON_MIN keeps next to each other."""
+    return (list(rows) for _, rows in itertools.groupby(rows, _task_id))
 
 
 def _task_id(row: Row) -> tuple[str, Any]:
@@ -64,11 +60,12 @@ def _task_id(row: Row) -> tuple[str, Any]:
     return ("task", row.values["id"]) if flat else ("row", row.number)
 
 
-def _parse_rows(rows: Sequence[Row], config: DataConfig) -> Row:
+def parse(rows: Sequence[Row], config: DataConfig) -> Answers:
+    """Parse a task, or all flat annotations of a task."""
     return _parse_task(rows[0], config) if _is_task(rows[0].values) else _parse_flat(rows, config)
 
 
-def _parse_task(row: Row, config: DataConfig) -> Row:
+def _parse_task(row: Row, config: DataConfig) -> Answers:
     fields = dict(row.values["data"])
     if config.id and config.id not in fields:
         fields[config.id] = row.values.get("id")
@@ -78,36 +75,34 @@ def _parse_task(row: Row, config: DataConfig) -> Row:
     items = [item for item in items if item.get("ground_truth")] or items
     if not items and fields.get(config.label) is None:
         fields[config.label] = set_aside(row, "it was skipped." if all_items else "nobody has annotated it.")
-    annotations = [_parse_annotation(row, item.get("result") or (), fields, config) for item in items]
-    return merge_annotations(row, fields, annotations, config)
+    return row, fields, [_parse_annotation(row, item.get("result") or (), fields, config) for item in items]
 
 
 def _parse_annotation(
     row: Row, result: Iterable[Mapping[str, Any]], fields: Mapping[str, Any], config: DataConfig
 ) -> Annotation:
     """Parse one annotation; ignore results that are neither a class of the text nor a span."""
-    regions: list[Mapping[str, Any]] = []
+    marked: list[MarkedSpan] = []
     choices: dict[str, Any] = {}
     for item in result:
         kind, name, value = str(item.get("type")), str(item.get("from_name")), item.get("value") or {}
         if kind == "choices" and "start" not in value:
             choices[name] = parse_choice(value)
-        elif kind.endswith("labels") and is_rationale_label(config, name, *(value.get(kind) or ())):
-            regions.append(value)
-    return Annotation(_parse_spans(row, regions, fields.get(config.text)), choices)
+        elif kind.endswith("labels"):
+            marked.append(_parse_region(value, name, value.get(kind) or ()))
+    return Annotation(_parse_spans(row, fields.get(config.text), marked, config), choices)
 
 
-def _parse_flat(rows: Sequence[Row], config: DataConfig) -> Row:
+def _parse_flat(rows: Sequence[Row], config: DataConfig) -> Answers:
     annotations = []
     for row in rows:
         named = [(name, region) for name, value in row.values.items() if _holds_spans(value) for region in value]
-        regions = [region for name, region in named if is_rationale_label(config, name, *region["labels"])]
+        marked = [_parse_region(region, name, region["labels"]) for name, region in named]
         chosen = row.values.get(config.label)
         has_label = config.label in row.values and not _holds_spans(chosen)
         choices = {config.label: parse_choice(chosen)} if has_label else {}
-        annotations.append(Annotation(_parse_spans(row, regions, row.values.get(config.text)), choices))
-    fields = {name: value for name, value in rows[0].values.items() if not _holds_spans(value)}
-    return merge_annotations(rows[0], fields, annotations, config)
+        annotations.append(Annotation(_parse_spans(row, row.values.get(config.text), marked, config), choices))
+    return rows[0], {name: value for name, value in rows[0].values.items() if not _holds_spans(value)}, annotations
 
 
 def _holds_spans(value: Any) -> bool:
@@ -120,25 +115,13 @@ def parse_choice(value: Any) -> Any:
     return single_choice(choices) if isinstance(choices, list) else choices
 
 
-def _parse_spans(row: Row, regions: Sequence[Mapping[str, Any]], text: object) -> Spans:
-    pairs = [(region.get("start"), region.get("end")) for region in regions]
-    spans = tuple((start, end) for start, end in pairs if type(start) is int and type(end) is int)
-    if len(spans) < len(pairs):
-        problem = "its spans are positions in HTML or in paragraphs, not in a text."
-        raise RowError(row.place, problem, "Use the tag Text in the labeling configuration.")
-    if not isinstance(text, str):
-        return ()  # the missing text is reported where texts are read
-    expected = [region.get("text") for region in regions]
-    # Files do not say that they count UTF-16 code units; only the text next to each span shows it.
-    converted = tuple(span for span in from_utf16(text, spans) if span is not None)
-    if not _all_match(text, spans, expected) and len(converted) == len(spans) and _all_match(text, converted, expected):
-        return converted
-    check_span_texts(row, text, spans, expected)
-    return spans
+def _parse_region(region: Mapping[str, Any], name: str, labels: Iterable[str]) -> MarkedSpan:
+    return MarkedSpan(region.get("start"), region.get("end"), region.get("text"), (name, *labels))
 
 
-def _all_match(text: str, spans: Spans, expected: Sequence[str | None]) -> bool:
-    return all(matches_text(text, start, end, words) for (start, end), words in zip(spans, expected, strict=True))
+def _parse_spans(row: Row, text: Any, marked: Iterable[MarkedSpan], config: DataConfig) -> Spans:
+    # Versions before 2022 counted UTF-16 code units, but files do not say so.
+    return parse_spans(row, text, marked, config, recount=from_utf16, fix=USE_TEXT)
 
 
 def to_task(explanation: Explanation) -> dict[str, Any]:
@@ -155,11 +138,8 @@ def to_task(explanation: Explanation) -> dict[str, Any]:
     ]
     value = {"choices": [prediction.label]}
     result.append({"id": "class", "from_name": "label", "type": "choices", "value": value, **target})
-    data = {"id": document.id, "text": document.text}
-    if document.query:
-        data["query"] = " ".join(document.query)
     model = {"model_version": "fresh", "score": prediction.probability, "result": result}
-    return {"data": data, "predictions": [model]}
+    return {"data": task_fields(document), "predictions": [model]}
 
 
 def format_config(_data: str, labels: Sequence[str], has_query: bool) -> str:

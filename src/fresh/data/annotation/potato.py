@@ -9,26 +9,24 @@ line. Spans count code points.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fresh.data.annotation.aggregate import (
     RATIONALE_LABEL,
     Annotation,
-    check_span_texts,
+    Answers,
+    MarkedSpan,
     group_rows,
-    is_rationale_label,
-    matches_text,
-    merge_annotations,
-    parse_groups,
-    parse_span,
+    parse_spans,
     single_choice,
+    task_fields,
 )
 from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
 from fresh.errors import RowError
+from fresh.text import Spans
 
 ENDING = ".jsonl"
 CONFIG_ENDING = ".config.yaml"
@@ -70,39 +68,43 @@ def is_potato(values: Mapping[str, Any]) -> bool:
     return first or ({"instance_id", "user_id"} <= values.keys() and all(name in values for name in SECOND_VERSION))
 
 
-def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
-    """Convert annotations to rows of a table; all annotations of a text become one row."""
-    texts = group_rows(rows, lambda row: str(row.values.get("id", row.values.get("instance_id"))))
-    return parse_groups(texts, "Potato", partial(_parse_lines, config=config))
+def group(rows: Iterable[Row]) -> Iterable[Sequence[Row]]:
+    """Group the annotations of one text."""
+    return group_rows(rows, lambda row: str(row.values.get("id", row.values.get("instance_id"))))
 
 
-def _parse_lines(lines: Sequence[Row], config: DataConfig) -> Row:
+def parse(lines: Sequence[Row], config: DataConfig) -> Answers:
+    """Parse all annotations of one text."""
     row = next((row for row in lines if config.text in row.values), lines[0])
     own = {*FIRST_VERSION, *SECOND_VERSION, "instance_id", "user_id", "displayed_text", "links", "behavioral_data"}
     fields = {name: value for name, value in row.values.items() if name not in own}
     if config.text not in fields:
-        fields[config.text] = _displayed_text(row)
+        fields[config.text] = row.values.get("displayed_text")
+        if not isinstance(fields[config.text], str):
+            problem = "it holds no text: Potato 2 leaves the texts in the file of the tasks."
+            raise RowError(row.place, problem, "Add to each line the text of its instance_id, under the name text.")
     if config.id and config.id not in fields:
         fields[config.id] = row.values.get("instance_id")
-    annotations = [_parse_annotation(line, fields[config.text], config) for line in lines]
-    return merge_annotations(row, fields, annotations, config)
-
-
-def _displayed_text(row: Row) -> str:
-    if isinstance(row.values.get("displayed_text"), str):
-        return str(row.values["displayed_text"])
-    problem = "it holds no text: Potato 2 leaves the texts in the file of the tasks."
-    raise RowError(row.place, problem, "Add to each line the text of its instance_id, under the name text.")
+    return row, fields, [_parse_annotation(line, fields[config.text], config) for line in lines]
 
 
 def _parse_annotation(row: Row, text: Any, config: DataConfig) -> Annotation:
     labels, spans = (row.values[name] for name in (FIRST_VERSION if FIRST_VERSION[0] in row.values else SECOND_VERSION))
     choices = {question: single_choice(parse_choices(answer)) for question, answer in labels.items()}
     by_scheme = spans.items() if isinstance(spans, Mapping) else [("", spans)]
-    marked = [
-        span for scheme, items in by_scheme for span in items if is_rationale_label(config, scheme, _span_label(span))
-    ]
-    return Annotation(_parse_spans(row, marked, text), choices)
+    marked = [_parse_span(span, scheme) for scheme, items in by_scheme for span in items]
+    return Annotation(parse_spans(row, text, marked, config, _skip_leading_space), choices)
+
+
+def _parse_span(span: Mapping[str, Any], scheme: str) -> MarkedSpan:
+    label = str(next((span[name] for name in ("annotation", "label", "name") if name in span), ""))
+    return MarkedSpan(span.get("start"), span.get("end"), span.get("span", span.get("text")), (scheme, label))
+
+
+def _skip_leading_space(text: str, spans: Spans) -> Spans:
+    # Potato 1 counts from the first character that is not white space.
+    n_leading = len(text) - len(text.lstrip())
+    return tuple((start + n_leading, end + n_leading) for start, end in spans)
 
 
 def parse_choices(answer: Any) -> list[Any]:
@@ -117,34 +119,14 @@ def parse_choices(answer: Any) -> list[Any]:
     ]
 
 
-def _span_label(span: Mapping[str, Any]) -> str:
-    return str(next((span[name] for name in ("annotation", "label", "name") if name in span), ""))
-
-
-def _parse_spans(row: Row, items: Sequence[Mapping[str, Any]], text: Any) -> tuple[tuple[int, int], ...]:
-    spans = tuple(parse_span(row, item) for item in items)
-    if not isinstance(text, str):
-        return spans
-    expected = [item.get("span", item.get("text")) for item in items]
-    # Potato 1 counts from the first character that is not white space; only the text next to each span shows it.
-    n_leading = len(text) - len(text.lstrip())
-    moved = tuple((start + n_leading, end + n_leading) for start, end in spans)
-    if any(expected) and all(matches_text(text, *span, words) for span, words in zip(moved, expected, strict=True)):
-        return moved
-    check_span_texts(row, text, spans, expected)
-    return spans
-
-
 def to_task(explanation: Explanation) -> dict[str, Any]:
     """Convert an explanation to a line with the model's label and spans."""
-    document, prediction = explanation.document, explanation.prediction
     predictions = {
-        "label": prediction.label,
+        "label": explanation.prediction.label,
         "rationale": [{"start": start, "end": end, "label": RATIONALE_LABEL} for start, end in explanation.spans],
-        "confidence": prediction.probability,
+        "confidence": explanation.prediction.probability,
     }
-    task = {"id": document.id, "text": document.text, "predictions": predictions}
-    return task | {"query": " ".join(document.query)} if document.query else task
+    return task_fields(explanation.document) | {"predictions": predictions}
 
 
 def format_config(data: str, labels: Sequence[str], has_query: bool) -> str:

@@ -4,23 +4,21 @@ The task format of its documentation ("Annotation interfaces"): text, spans (sta
 as accept among options, or as cats. Spans count code points.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fresh.data.annotation.aggregate import (
     Annotation,
-    check_span_texts,
+    Answers,
+    MarkedSpan,
     group_rows,
-    is_rationale_label,
-    merge_annotations,
-    parse_groups,
-    parse_span,
+    parse_spans,
     set_aside,
     single_choice,
 )
 from fresh.data.config import DataConfig
 from fresh.data.readers import Row
+from fresh.text import Spans
 
 ANSWERS = {"accept": "accepted", "reject": "rejected", "ignore": "ignored"}
 SIGNS = ("_input_hash", "_task_hash", "_view_id", "spans", "tokens", "options", "accept")
@@ -32,13 +30,13 @@ def is_prodigy(values: Mapping[str, Any]) -> bool:
     return "text" in values and str(values.get("answer")) in ANSWERS and any(sign in values for sign in SIGNS)
 
 
-def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
-    """Convert lines of Prodigy to rows of a table; all lines about one text become one row."""
-    texts = group_rows(rows, lambda row: str(row.values.get("_input_hash", f"row {row.number}")))
-    return parse_groups(texts, "Prodigy", partial(_parse_lines, config=config))
+def group(rows: Iterable[Row]) -> Iterable[Sequence[Row]]:
+    """Group the lines about one text."""
+    return group_rows(rows, lambda row: str(row.values.get("_input_hash", f"row {row.number}")))
 
 
-def _parse_lines(lines: Sequence[Row], config: DataConfig) -> Row:
+def parse(lines: Sequence[Row], config: DataConfig) -> Answers:
+    """Parse all lines about one text."""
     accepted = [row for row in lines if row.values.get("answer") == "accept"]
     fields: dict[str, Any] = {}
     for row in accepted or lines[:1]:
@@ -52,7 +50,7 @@ def _parse_lines(lines: Sequence[Row], config: DataConfig) -> Row:
     annotations = [
         Annotation(_parse_spans(row, config), {} if has_label else _parse_label(row.values, config)) for row in accepted
     ]
-    return merge_annotations((accepted or lines)[0], fields, annotations, config)
+    return (accepted or lines)[0], fields, annotations
 
 
 def _parse_label(values: Mapping[str, Any], config: DataConfig) -> dict[str, Any]:
@@ -68,12 +66,9 @@ def _parse_label(values: Mapping[str, Any], config: DataConfig) -> dict[str, Any
     return {config.label: single_choice(chosen)}
 
 
-def _parse_spans(row: Row, config: DataConfig) -> tuple[tuple[int, int], ...] | None:
-    if not isinstance(row.values.get("spans"), list):
+def _parse_spans(row: Row, config: DataConfig) -> Spans | None:
+    items = row.values.get("spans")
+    if not isinstance(items, list):
         return None
-    items = [item for item in row.values["spans"] if is_rationale_label(config, str(item.get("label")))]
-    spans = tuple(parse_span(row, item) for item in items)
-    text = row.values.get(config.text)
-    if isinstance(text, str):
-        check_span_texts(row, text, spans, [item.get("text") for item in items])
-    return spans
+    marked = [MarkedSpan(i.get("start"), i.get("end"), i.get("text"), (str(i.get("label")),)) for i in items]
+    return parse_spans(row, row.values.get(config.text), marked, config)

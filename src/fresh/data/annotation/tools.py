@@ -10,7 +10,7 @@ from typing import Any
 from fresh._io import atomic_write, check_output
 from fresh.config import suggest
 from fresh.data.annotation import doccano, label_studio, potato, prodigy
-from fresh.data.annotation.aggregate import check_span_texts, to_word_spans
+from fresh.data.annotation.aggregate import Answers, check_span_texts, merge_groups, to_word_spans
 from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Document, Explanation, Mask
@@ -20,21 +20,23 @@ from fresh.rationale import Prediction
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """A kind of file, recognized by its first object."""
-
     title: str
     """Its name in error messages."""
     matches: Callable[[Mapping[str, Any]], bool] = lambda _values: False
-    read: Callable[[Iterable[Row], DataConfig], Iterator[Row]] = lambda rows, _config: iter(rows)
-    """Converts its rows to rows of a table."""
+    parse: Callable[[Sequence[Row], DataConfig], Answers] | None = None
+    """Parses the rows about one text; a table needs no parsing."""
+    group: Callable[[Iterable[Row]], Iterable[Sequence[Row]]] = lambda rows: ([row] for row in rows)
+    """Groups the rows about one text."""
 
 
 # The order matters: a task for Potato, for example, also looks like a table.
 FORMATS = {
-    "label_studio": _Format("Label Studio's JSON", label_studio.is_label_studio, label_studio.read),
-    "prodigy": _Format("Prodigy's JSON lines", prodigy.is_prodigy, prodigy.read),
-    "doccano": _Format("doccano's JSON lines", doccano.is_doccano, doccano.read),
-    "potato": _Format("Potato's annotations", potato.is_potato, potato.read),
+    "label_studio": _Format(
+        "Label Studio's JSON", label_studio.is_label_studio, label_studio.parse, label_studio.group
+    ),
+    "prodigy": _Format("Prodigy's JSON lines", prodigy.is_prodigy, prodigy.parse, prodigy.group),
+    "doccano": _Format("doccano's JSON lines", doccano.is_doccano, doccano.parse),
+    "potato": _Format("Potato's annotations", potato.is_potato, potato.parse, potato.group),
     "tasks": _Format(
         "tasks for Potato", lambda values: "text" in values and isinstance(values.get("predictions"), Mapping)
     ),
@@ -58,7 +60,8 @@ def to_table(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
             continue
         name = _recognize(row.values)
         check_format(row.name, name, config)
-        yield from FORMATS[name].read(itertools.chain([row], rest), config)
+        kind, rows = FORMATS[name], itertools.chain([row], rest)
+        yield from rows if kind.parse is None else merge_groups(kind.group(rows), kind.title, kind.parse, config)
 
 
 def _recognize(values: Mapping[str, Any]) -> str:
@@ -80,8 +83,6 @@ def check_format(name: str, actual: str, config: DataConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Exporter:
-    """The files that a tool imports."""
-
     title: str
     ending: str
     to_task: Callable[[Explanation], dict[str, Any]]
@@ -172,7 +173,7 @@ def read_explanations(rows: Iterable[Row], documents: Iterable[Document]) -> Ite
 def _parse_explanation(row: Row, document: Document) -> Explanation:
     values = row.values
     try:
-        spans = [(int(item["start"]), int(item["end"])) for item in values["rationale"]]
+        spans = tuple((int(item["start"]), int(item["end"])) for item in values["rationale"])
         prediction = Prediction(str(values["label"]), {str(k): float(v) for k, v in values["probabilities"].items()})
         expected = [str(item["text"]) for item in values["rationale"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
