@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from types import ModuleType
 
+from fresh._io import disk_hint
 from fresh._optional import explain_missing_extra
 from fresh.cli import (
     audit,
@@ -24,7 +25,8 @@ from fresh.cli import (
     train,
     verify,
 )
-from fresh.cli.options import INTERRUPTED, flags_of, setting_names, with_flags
+from fresh.cli.options import flags_of, setting_names, with_flags
+from fresh.config import suggest
 from fresh.errors import MissingExtraError
 from fresh.highlight import CONTROL_PICTURES
 
@@ -45,7 +47,12 @@ COMMANDS: dict[str, ModuleType] = {
     "plot": plot,
     "study": study,
 }
-"""Modules with a SUMMARY and the functions add_arguments and run; they import what they need when they run."""
+"""Modules with SUMMARY, ABOUT and two functions: add_arguments, and run, which returns an exit status or None for 0.
+
+They import what they need when they run, so that help is instant.
+"""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
 _FORMAT = argparse.RawDescriptionHelpFormatter
 _ABOUT = """\
 Text classification that shows exactly the words each answer was computed from.
@@ -72,29 +79,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with explain_missing_extra(name):
             args = _parse(_build_parser(given), given)
-            return int(args.run(args))
+            return int(args.run(args) or 0)
     except BrokenPipeError:
         sys.stderr.close()  # else Python reports the broken pipe once more when it exits
         return 0
-    except KeyboardInterrupt:
-        print("\nInterrupted.", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:  # raised again with a hint by the commands that have one
+        print(with_flags(" ".join(("\nInterrupted.", *interrupt.args)), args.options), file=sys.stderr)
         return INTERRUPTED
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
-        from fresh._io import disk_hint
-
         message = with_flags(f"{error}{disk_hint(error)}", args.options, given)
         print(f"{name}: {message}".translate(CONTROL_PICTURES), file=sys.stderr)
         return 1
 
 
 def _build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    """Build the parser; settings are loaded only for the command that is run."""
+    """Build the parser, with the options of the command that is run: listing its settings takes time."""
     parser = argparse.ArgumentParser("fresh", description=_ABOUT, formatter_class=_FORMAT)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
-        command = commands.add_parser(name, help=module.SUMMARY, formatter_class=_FORMAT, allow_abbrev=False)
-        module.add_arguments(command, given[:1] == [name])
-        command.set_defaults(run=module.run, options=flags_of(command))
+        command = commands.add_parser(
+            name, help=module.SUMMARY, description=module.ABOUT, formatter_class=_FORMAT, allow_abbrev=False
+        )
+        if given[:1] == [name]:
+            module.add_arguments(command)
+            command.set_defaults(run=module.run, options=flags_of(command))
     return parser
 
 
@@ -113,8 +121,6 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
 
 
 def _unknown_option(option: str, args: argparse.Namespace) -> str:
-    from fresh.config import suggest
-
     name = option.removeprefix("--").replace("-", "_")
     if args.command == "run" and name in setting_names():
         return f"{option} is not an option. It is a setting of all runs: --set {name}=VALUE."
