@@ -1,5 +1,3 @@
-"""`fresh audit`."""
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""`fresh compare`."""
-
 import argparse
 import glob
 import sys

@@ -1,5 +1,3 @@
-"""`fresh evaluate`."""
-
 import argparse
 import functools
 from pathlib import Path

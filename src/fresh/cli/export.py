@@ -1,5 +1,3 @@
-"""`fresh export`."""
-
 import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,52 +1,23 @@
 """The command `fresh`."""
 
 import argparse
+import importlib
 import sys
 import warnings
 from collections.abc import Sequence
-from types import ModuleType
 
 from fresh._io import disk_hint
 from fresh._optional import explain_missing_extra
-from fresh.cli import (
-    audit,
-    compare,
-    demo,
-    describe,
-    evaluate,
-    explain,
-    export,
-    plot,
-    run,
-    search,
-    serve,
-    study,
-    table,
-    train,
-    verify,
-)
 from fresh.cli.options import flags_of, setting_names, with_flags
 from fresh.config import suggest
 from fresh.errors import MissingExtraError
 from fresh.highlight import CONTROL_PICTURES
 
-COMMANDS: dict[str, ModuleType] = {
-    "demo": demo,
-    "describe": describe,
-    "train": train,
-    "search": search,
-    "explain": explain,
-    "verify": verify,
-    "evaluate": evaluate,
-    "audit": audit,
-    "compare": compare,
-    "export": export,
-    "serve": serve,
-    "run": run,
-    "table": table,
-    "plot": plot,
-    "study": study,
-}
+_NAMES = (
+    *("demo", "describe", "train", "search", "explain", "verify", "evaluate", "audit", "compare", "export"),
+    *("serve", "run", "table", "plot", "study"),
+)
+COMMANDS = {name: importlib.import_module(f"fresh.cli.{name}") for name in _NAMES}
 """Modules with SUMMARY, ABOUT and two functions: add_arguments, and run, which returns an exit status or None for 0.
 
 They import what they need when they run, so that help is instant.
@@ -66,8 +37,6 @@ Text classification that shows exactly the words each answer was computed from.
 
 To see the options and examples of a command: fresh COMMAND --help
 """
-_HINTS = {"explain": " Give one TEXT, in quotes, or a file with --input."}
-"""What the user may have meant, if a command gets too many arguments."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,7 +82,8 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
         args.text_given = rest.pop()
     if rest:
         unknown = [_unknown_option(item.partition("=")[0], args) for item in rest if item.startswith("--")]
-        message = "\n".join(unknown) or f"Unexpected: {' '.join(rest)}.{_HINTS.get(args.command, '')}"
+        hint = " Give one TEXT, in quotes, or a file with --input." if args.command == "explain" else ""
+        message = "\n".join(unknown) or f"Unexpected: {' '.join(rest)}.{hint}"
         text = f"fresh {args.command}: {message}\nSee: fresh {args.command} --help"
         print(text.translate(CONTROL_PICTURES), file=sys.stderr)
         raise SystemExit(2)

@@ -31,19 +31,23 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--config": {"metavar": "FILE.toml", "help": "Settings file; command-line options override it"},
     "--overwrite": {"action": "store_true", "help": "Replace output that already exists"},
     "--device": {
-        "default": "auto", "metavar": "NAME",
+        "default": "auto",
+        "metavar": "NAME",
         "help": "Where to compute: auto, cpu, cuda, cuda:1, mps (default: auto)",
     },
     "--ratio": {
-        "type": float, "metavar": "X",
+        "type": float,
+        "metavar": "X",
         "help": "Share of the words to read, for a model that was trained for a range of ratios",
     },
     "--where": {
-        "action": "append", "metavar": "NAME=VALUES",
+        "action": "append",
+        "metavar": "NAME=VALUES",
         "help": "Use only the runs with these values; can be repeated",
     },
     "--engine": {
-        "choices": ("local", "ray"), "default": "local",
+        "choices": ("local", "ray"),
+        "default": "local",
         "help": "Where to run: on this machine, or on a Ray cluster (default: local)",
     },
     "--address": {
@@ -53,7 +57,10 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--host": {"default": "127.0.0.1", "help": "Address to listen on (default: 127.0.0.1, this machine)"},
     "--port": {"type": int, "default": 8000, "help": "Port to listen on; 0 for a free one (default: 8000)"},
     "--allow-host": {
-        "dest": "allow_hosts", "action": "append", "default": [], "metavar": "NAME",
+        "dest": "allow_hosts",
+        "action": "append",
+        "default": [],
+        "metavar": "NAME",
         "help": "Additional host name of the server, such as that of a reverse proxy; can be repeated",
     },
 }

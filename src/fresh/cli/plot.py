@@ -1,9 +1,8 @@
-"""`fresh plot`."""
-
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from fresh import experiments
 from fresh.cli.options import add_shared, check_outputs
 from fresh.config import parse_assignments, suggest
 from fresh.errors import ConfigError
@@ -57,25 +56,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from fresh.experiments.figures import figure_data, read_figure_config
-    from fresh.experiments.plot import plot_figure
-    from fresh.experiments.results import read_results
-    from fresh.experiments.store import RunStore
     from fresh.reporting.figure_style import check_figure_paths
 
     check_figure_paths(args.output)
     check_outputs(args, *args.output, source=args.runs)
-    runs = RunStore(args.runs)
+    runs = experiments.RunStore(args.runs)
     options = {name: getattr(args, name) for name in _FIGURE_OPTIONS if getattr(args, name) is not None}
     if args.where:
         options["where"] = parse_assignments(args.where)
     if args.name:
         options["names"] = dict(map(_parse_name, args.name))
-    experiments = [args.experiment] if args.experiment is not None else runs.experiments()
-    planned = runs.read_plan(experiments[0])["figure"] if len(experiments) == 1 else {}
-    drawn = figure_data(read_results(runs, args.experiment), read_figure_config(planned, options))
+    names = [args.experiment] if args.experiment is not None else runs.experiments()
+    planned = runs.read_plan(names[0])["figure"] if len(names) == 1 else {}
+    config = experiments.read_figure_config(planned, options)
+    drawn = experiments.figure_data(experiments.read_results(runs, args.experiment), config)
     _check_names(options.get("names", ()), drawn.all_names)
-    plot_figure(drawn, args.output)
+    experiments.plot_figure(drawn, args.output)
     print(f"Drawn: {', '.join(map(str, args.output))}")
     for remark in drawn.remarks:
         print(remark)

@@ -1,5 +1,3 @@
-"""`fresh run`."""
-
 import argparse
 import contextlib
 import sys

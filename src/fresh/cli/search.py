@@ -1,5 +1,3 @@
-"""`fresh search`."""
-
 import argparse
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""`fresh serve`."""
-
 import argparse
 import sys
 from typing import TYPE_CHECKING

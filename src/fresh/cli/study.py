@@ -1,5 +1,3 @@
-"""`fresh study`."""
-
 import argparse
 import errno
 import shlex
@@ -10,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fresh import study
 from fresh._io import write_text
 from fresh._optional import optional_import
 from fresh.cli import study_serve
@@ -196,13 +195,11 @@ def run(args: argparse.Namespace) -> None:
     optional_import("alembic", "study", "A study")
     from sqlalchemy.exc import OperationalError
 
-    from fresh.study.store import open_study
-
     try:
         if args.action in ("new", "serve"):
             args.act(args)
             return
-        with closing(open_study(args.study)) as store:
+        with closing(study.open_study(args.study)) as store:
             args.act(args, store)
     except OperationalError as error:
         raise ValueError(f"The database of the study cannot be used: {error.orig}.") from error
@@ -214,9 +211,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _new(args: argparse.Namespace) -> None:
-    from fresh.study.config import read_study
     from fresh.study.display import plural
-    from fresh.study.items import make_plan, read_documents
 
     if args.out is not None and Path(args.out).exists():
         raise ValueError(f"{args.out} already exists. Choose another folder.")
@@ -230,8 +225,8 @@ def _new(args: argparse.Namespace) -> None:
 
         return Rationalizer.from_pretrained(folder, device=args.device)
 
-    study = read_study(args.file)
-    plan = make_plan(study, read_documents(study.config, args.file), load)
+    settings = study.read_study(args.file)
+    plan = study.make_plan(settings, study.read_documents(settings.config, args.file), load)
     store, codes = _write_study(args, plan, codes_file)
     size = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.study.conditions), 'condition')}"
     print(f"{size}, {plural(store.design.n_planned, 'answer')} wanted.")
@@ -244,14 +239,11 @@ def _new(args: argparse.Namespace) -> None:
 
 def _write_study(args: argparse.Namespace, plan: "Plan", codes_file: Path) -> "tuple[Store, list[str]]":
     """Write a study and its codes; after an error, remove the folder that was created for it."""
-    from fresh.study.annotators import add_annotators
-    from fresh.study.store import create_study
-
     if args.out is not None:
         Path(args.out).mkdir(parents=True)  # fails if it exists by now: only a folder of this very command is removed
     try:
-        with closing(create_study(args.out if args.out is not None else args.database, plan)) as store:
-            codes = add_annotators(store, plan.study.config.annotators or store.design.min_annotators)
+        with closing(study.create_study(args.out if args.out is not None else args.database, plan)) as store:
+            codes = study.add_annotators(store, plan.study.config.annotators or store.design.min_annotators)
         _write_codes(codes_file, codes)
     except BaseException:  # also Ctrl-C: the same command must work again
         if args.out is not None:
@@ -274,9 +266,8 @@ def _write_codes(path: Path, codes: list[str]) -> None:
 
 def _status(args: argparse.Namespace, store: "Store") -> None:
     from fresh.study.display import cannot_complete, plural
-    from fresh.study.overview import get_overview
 
-    overview = get_overview(store)
+    overview = study.get_overview(store)
     if overview.paused:
         print("The study is paused. To resume it: fresh study resume.")
     people = plural(len(overview.annotators), "annotator")
@@ -303,66 +294,57 @@ def _quote_study(place: str) -> str:
 
 
 def _codes(args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.annotators import add_annotators
-
     check_outputs(args, args.output)
     if args.output == "-":
-        print("\n".join(add_annotators(store, args.number)))
+        print("\n".join(study.add_annotators(store, args.number)))
         return
     path = Path(args.output)
     _try_to_write(path)
-    _write_codes(path, add_annotators(store, args.number))
+    _write_codes(path, study.add_annotators(store, args.number))
 
 
 def _pause(_args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.annotators import set_paused
-
-    changed = set_paused(store, True)
+    changed = study.set_paused(store, True)
     print("Paused: no items are assigned; answers are still saved." if changed else "The study is already paused.")
 
 
 def _resume(_args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.annotators import set_paused
-
-    print("Resumed: items are assigned again." if set_paused(store, False) else "The study was not paused.")
+    print("Resumed: items are assigned again." if study.set_paused(store, False) else "The study was not paused.")
 
 
 def _leave(args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.annotators import find_annotator, leave
+    from fresh.study.annotators import find_annotator
 
     person = find_annotator(store, args.annotator)
     if person.state == "excluded":
         raise ValueError(f"Annotator {person.id} is excluded. To let their answers count, use readmit, then leave.")
-    n_free = leave(store, person.id)
+    n_free = study.leave(store, person.id)
     print(f"Annotator {person.id} has left; their answers count. Items that go to others: {n_free:,}.")
 
 
 def _exclude(args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.annotators import exclude, find_annotator
+    from fresh.study.annotators import find_annotator
 
     person = find_annotator(store, args.annotator)
-    n_free = exclude(store, person.id)
+    n_free = study.exclude(store, person.id)
     print(f"Annotator {person.id} is excluded; their answers do not count. Items that go to others: {n_free:,}.")
 
 
 def _readmit(args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.annotators import find_annotator, readmit
+    from fresh.study.annotators import find_annotator
 
     person = find_annotator(store, args.annotator)
     if person.state == "active":
         raise ValueError(f"Annotator {person.id} is already taking part.")
-    n_lost = readmit(store, person.id)
+    n_lost = study.readmit(store, person.id)
     print(f"Annotator {person.id} takes part again, and their answers count.")
     if n_lost:
         print(f"Answers that do not count, since others got the items meanwhile: {n_lost:,}.")
 
 
 def _results(args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.overview import compute_results
-    from fresh.study.results import draw_results
-
     check_outputs(args, args.json, args.markdown, args.csv, *args.figure)
-    results = compute_results(store)
+    results = study.compute_results(store)
     print(results.to_markdown(), end="")
     if args.json:
         write_text(Path(args.json), results.to_json())
@@ -371,20 +353,18 @@ def _results(args: argparse.Namespace, store: "Store") -> None:
     if args.csv:
         write_text(Path(args.csv), results.table().to_csv())
     if args.figure:
-        draw_results(results, args.figure)
+        study.draw_results(results, args.figure)
 
 
 def _export(args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.export import export_paths, export_study
+    from fresh.study.export import export_paths
 
     check_outputs(args, *export_paths(args.form, args.output))
-    print(f"Written: {', '.join(map(str, export_study(store, args.form, args.output)))}")
+    print(f"Written: {', '.join(map(str, study.export_study(store, args.form, args.output)))}")
 
 
 def _import(args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.importing import import_study
-
-    done = import_study(store, args.form, args.file)
+    done = study.import_study(store, args.form, args.file)
     print(f"{done.n_new:,} new, {done.n_existing:,} imported before, {len(done.skipped):,} left out.")
     for line in (*done.notes, *done.skipped):
         print(line, file=sys.stderr)

@@ -1,5 +1,3 @@
-"""`fresh study serve`."""
-
 import argparse
 from contextlib import closing
 from pathlib import Path

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fresh import experiments
 from fresh._io import write_text
 from fresh.cli.options import add_shared, check_outputs
 from fresh.config import parse_assignments
@@ -57,33 +58,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from fresh.experiments.results import make_manifest, read_results, select
-    from fresh.experiments.store import RunStore
-
     check_outputs(args, args.output, args.manifest, source=args.runs)
-    everything = read_results(RunStore(args.runs), args.experiment)
-    results = select(everything, parse_assignments(args.where or ()))
+    everything = experiments.read_results(experiments.RunStore(args.runs), args.experiment)
+    results = experiments.select(everything, parse_assignments(args.where or ()))
     if not results:
         raise ValueError(f"No run matches: {'; '.join(args.where)}. Change --where.")
     table = _make_table(args, everything, results)
     if args.manifest:
-        content = json.dumps(make_manifest(results), indent=1, ensure_ascii=False)
+        content = json.dumps(experiments.make_manifest(results), indent=1, ensure_ascii=False)
         write_text(Path(args.manifest), content + "\n")
     show_table(table, args.format, args.output)
 
 
 def _make_table(args: argparse.Namespace, everything: "list[RunResult]", results: "list[RunResult]") -> "Table":
-    from fresh.experiments.significance import parse_contrast, welch_table
-    from fresh.experiments.tables import divide_by_row, pivot
-
     figures, marked = _split_names(args.figure), args.format != "csv"
     if args.test:
         if args.relative or len(figures) > 1:
             raise ValueError("--test compares one figure: leave --relative out, and name one --figure.")
-        return welch_table(results, [parse_contrast(results, text) for text in args.test], figures[0]).to_table(marked)
+        contrasts = [experiments.parse_contrast(results, text) for text in args.test]
+        return experiments.welch_table(results, contrasts, figures[0]).to_table(marked)
     rows = None if args.rows is None else _split_names(args.rows)
-    table = pivot(results, figures, rows, _split_names(args.columns))
-    return (divide_by_row(table, everything, args.relative) if args.relative else table).to_table(marked)
+    table = experiments.pivot(results, figures, rows, _split_names(args.columns))
+    if args.relative:
+        table = experiments.divide_by_row(table, everything, args.relative)
+    return table.to_table(marked)
 
 
 def _split_names(text: str) -> list[str]:

@@ -1,5 +1,3 @@
-"""`fresh train`."""
-
 import argparse
 import shlex
 from pathlib import Path

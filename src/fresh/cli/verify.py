@@ -1,5 +1,3 @@
-"""`fresh verify`."""
-
 import argparse
 
 from fresh.cli.options import add_shared
