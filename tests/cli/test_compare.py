@@ -8,6 +8,7 @@ import pytest
 import fresh.cli.compare
 import small
 from command import Command
+from experiments import row
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.compare import _find_models, _show
 from fresh.data.splits import Splits
@@ -41,7 +42,7 @@ def runs(models: dict[str, Rationalizer], tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def data(toy: Splits, here: Path) -> str:
     """Annotated texts, alone in the working directory."""
-    return small.write_jsonl(here / "test.jsonl", small.annotated_rows(toy.test)).name
+    return small.write_jsonl(here / "test.jsonl", map(row, toy.test)).name
 
 
 @pytest.fixture

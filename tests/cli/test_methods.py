@@ -5,6 +5,7 @@ import pytest
 
 import small
 from command import Command, Shown
+from experiments import row
 from fresh.cli.main import main
 from fresh.config import list_settings
 from fresh.data.splits import Splits
@@ -21,7 +22,7 @@ def files(toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Annotated data, as arguments of the command."""
     place = tmp_path_factory.mktemp("data")
     train, dev, test = (
-        str(small.write_jsonl(place / f"{name}.jsonl", small.annotated_rows(getattr(small.some(toy, 24, 8), name))))
+        str(small.write_jsonl(place / f"{name}.jsonl", map(row, getattr(small.some(toy, 24, 8), name))))
         for name in ("train", "dev", "test")
     )
     return [train, "--dev", dev, "--test", test]

@@ -53,17 +53,6 @@ def rows(examples: Iterable[Example]) -> list[dict[str, str]]:
     return [{"id": e.document.id, "text": e.document.text, "label": e.label} for e in examples]
 
 
-def annotated_rows(examples: Iterable[Example]) -> list[dict[str, Any]]:
-    """Write rows with the rationales that people marked, as spans of characters."""
-    table: list[dict[str, Any]] = []
-    for example in examples:
-        places = example.document.spans
-        spans = example.human.spans if example.human is not None else ()
-        rationale = [[places[first][0], places[after - 1][1]] for first, after in spans]
-        table += [{**row, "rationale": rationale} for row in rows([example])]
-    return table
-
-
 def unmarked(example: Example) -> Example:
     return Example(example.document, example.label)
 
