@@ -80,6 +80,7 @@ def _audit(args: argparse.Namespace, progress: "Progress") -> "Audit":
     from fresh.evaluation.evaluation import evaluate
     from fresh.evaluation.html_report import write_html_report
 
+    # The same seed gives the same splits, so that the test split has no training documents.
     model = options.load_model(args)
     trained_seed = model.settings.get("train", {}).get("seed", 0)
     if args.seed is None:

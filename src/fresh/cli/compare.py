@@ -109,7 +109,7 @@ def _find_models(arguments: Sequence[str]) -> dict[str, list[str]]:
     owners: dict[Path, str] = {}
     for argument in arguments:
         name, sign, pattern = argument.partition("=")
-        if not sign or Path(argument).exists():
+        if not sign or Path(argument).exists():  # a folder may be called ratio=0.2
             name = pattern = _without_slash(argument)
         elif not name or not pattern:
             raise ValueError(
@@ -119,6 +119,7 @@ def _find_models(arguments: Sequence[str]) -> dict[str, list[str]]:
             raise ValueError(f"Two models have the name {name}. Give each its own: NAME=MODEL.")
         models[name] = _match_models(argument, pattern)
         for path in models[name]:
+            # A model compared with itself would look like a finding.
             owner = owners.setdefault(Path(path).resolve(), argument)
             if owner != argument:
                 raise ValueError(f"{path} is in {owner} and in {argument}. Give it once.")
@@ -140,6 +141,7 @@ def _match_models(argument: str, pattern: str) -> list[str]:
     models = [path for path in matched if (Path(path) / MANIFEST).is_file()]
     if not models:
         raise ValueError(f"{argument}: {pattern} matches no saved model. Check the folder, or name the models.")
+    # `fresh train` puts a report beside each model.
     reports = {str(report_path(Path(path))) for path in models}
     others = [path for path in matched if path not in models and path not in reports]
     if others:

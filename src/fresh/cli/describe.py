@@ -147,7 +147,7 @@ def describe(corpus: str, parts: "Mapping[str, Sequence[Example]]") -> list[_Des
             n_seen=sum(key in seen for key in keys),
         )
         described.append(split_described)
-        seen |= set(keys)
+        seen |= set(keys)  # after the split, so that repetitions inside it do not count
     return described
 
 

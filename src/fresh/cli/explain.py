@@ -138,6 +138,7 @@ def _explain_file(args: argparse.Namespace) -> None:
 
     config, bad, done = options.data_config(args), BadRows(), 0
     documents = read_documents(args.input, config, bad)
+    # With lines on standard output, a bar on standard error would break them in a terminal.
     progress = SILENT if args.output == "-" else Terminal()
     uncertified = "" if args.certify is None else " There are no certificates."
     try:

@@ -23,7 +23,7 @@ COMMANDS = {name: importlib.import_module(f"fresh.cli.{name}") for name in _NAME
 They import what they need when they run, so that help is instant.
 """
 INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
+"""Exit status after Ctrl-C, as shells have it: 128 and the number of the signal."""
 _FORMAT = argparse.RawDescriptionHelpFormatter
 _ABOUT = """\
 Text classification that shows exactly the words each answer was computed from.
@@ -43,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     name = " ".join(("fresh", *given[:1]))
+    # By default, a warning shows a file and a line of code, which say nothing to a user.
     warnings.formatwarning = lambda message, *_about, **_more: f"Warning: {message}\n".translate(CONTROL_PICTURES)
     args = argparse.Namespace(options={})
     try:

@@ -77,6 +77,7 @@ _PARAMETER = re.compile(
 
 def flags_of(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
     """List the flags of a command by the parameters that they set."""
+    # argparse has no public list of its arguments.
     return {action.dest: list(action.option_strings) for action in parser._actions if action.option_strings}
 
 
@@ -146,6 +147,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 def _add_setting(group: Any, setting: Setting) -> None:
     """Add an option for a setting; it is left out of the namespace unless given, so that files can set it."""
+    # argparse takes a % in help for a format.
     flag, text = f"--{setting.name.replace('_', '-')}", setting.help.replace("%", "%%").removesuffix(".")
     if setting.kind is bool:
         action = argparse.BooleanOptionalAction if setting.default else "store_true"

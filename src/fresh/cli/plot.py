@@ -70,6 +70,7 @@ def run(args: argparse.Namespace) -> None:
     planned = runs.read_plan(names[0])["figure"] if len(names) == 1 else {}
     config = experiments.read_figure_config(planned, options)
     drawn = experiments.figure_data(experiments.read_results(runs, args.experiment), config)
+    # Only now are all axes, panels and lines known.
     _check_names(options.get("names", ()), drawn.all_names)
     experiments.plot_figure(drawn, args.output)
     print(f"Drawn: {', '.join(map(str, args.output))}")

@@ -192,7 +192,7 @@ def _add_new(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    optional_import("alembic", "study", "A study")
+    optional_import("alembic", "study", "A study")  # one hint for all packages of the extra
     from sqlalchemy.exc import OperationalError
 
     try:

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     except KeyboardInterrupt as error:
         kept = describe_unfinished(Path(args.out)) or "No epoch was finished, so nothing is kept."
         raise KeyboardInterrupt(kept) from error
-    if not process_group().is_main:
+    if not process_group().is_main:  # of several processes, one prints
         return
     if model.report is not None:
         show_report(Console(), model.report)
