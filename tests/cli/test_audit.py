@@ -141,12 +141,6 @@ def test_a_broken_guarantee_has_its_own_status(
     assert shown.endswith("\nBroken: invariance.\n")
 
 
-def test_unknown_labels_are_refused(saved_attention: str, toy: Splits, here: Path, command: Command) -> None:
-    table = [{**row, "label": {"pos": "good", "neg": "bad"}[row["label"]]} for row in small.rows(toy.dev)]
-    shown = command("audit", saved_attention, small.write_csv(here / "data.csv", table), status=1)
-    assert "trained with the labels neg, pos" in shown.err
-
-
 def test_a_page_has_verdicts_and_figures_and_is_not_replaced_unasked(
     saved_attention: str, reviews: str, here: Path, command: Command
 ) -> None:
@@ -216,12 +210,3 @@ def test_a_changed_answer_breaks_the_replay(
     changed = small.write_jsonl(tmp_path / "changed.jsonl", records)
     shown = command("audit", saved_attention, unlabeled, "--explained", changed, *COLUMNS_OF_TEXTS, status=3)
     assert f"line 10, document {records[9]['id']!r}: the probability of 'pos' is 0.625" in shown.out
-
-
-def test_files_of_something_else_are_refused(
-    saved_attention: str, unlabeled: Path, explained: Path, command: Command
-) -> None:
-    shown = command("audit", saved_attention, unlabeled, "--explained", unlabeled, *COLUMNS_OF_TEXTS, status=1)
-    assert "data.csv, line 1: broken JSON" in shown.err
-    shown = command("audit", saved_attention, unlabeled, "--explained", explained, "--text", "words", status=1)
-    assert "data.csv has no column 'words' for the text" in shown.err

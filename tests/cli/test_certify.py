@@ -126,26 +126,6 @@ def test_changed_certificates_have_status_3(
     assert shown.out == f"The certificates do not hold: 1 fault.\n{reason}\n"
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("", "it is empty, or its first line is."),
-        ("a film\n", "its first line has none of their fields."),
-        ('{"id": "r-0", "label": "pos", "ratio": 0.2}\n', "its first line has none of their fields."),
-    ],
-)
-def test_a_file_of_something_else_has_status_1(
-    content: str, reason: str, saved: str, here: Path, command: Command
-) -> None:
-    write(here / "changed.jsonl", content.encode())
-    shown = command("verify", "changed.jsonl", saved, status=1)
-    assert (shown.out, shown.last) == (
-        "",
-        f"fresh verify: changed.jsonl does not hold certificates: {reason} Name the certificates that "
-        "`fresh explain --certify` wrote.",
-    )
-
-
 def test_certificates_of_another_model_do_not_hold(
     saved: str, other: Path, here: Path, explain: Explain, command: Command
 ) -> None:

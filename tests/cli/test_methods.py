@@ -85,14 +85,6 @@ def test_one_model_serves_a_range_of_ratios(train: Train, command: Command) -> N
     assert "must be in [0.1, 0.5]" in command(*explain, "--ratio", "0.6", status=1).err
 
 
-def test_a_model_of_one_ratio_serves_no_other(saved: str, command: Command) -> None:
-    for options, what in ((["--ratio", "0.3"], "Another ratio"), (["--curve"], "A curve")):
-        assert command("explain", saved, "a good film", *options, status=1).err == (
-            f"fresh explain: {what} needs a model that was trained for a range of ratios, such as --ratio 0.05:0.5. "
-            "This one has a single ratio.\n"
-        )
-
-
 def test_a_model_of_human_rationales_reads_annotated_documents_only(train: Train, command: Command) -> None:
     train("--method", "human", "--no-baseline")
     shown = command("explain", "model", "a film that nobody marked", status=1)

@@ -113,22 +113,6 @@ def test_a_repeated_setting_is_refused_before_torch_is_loaded(tmp_path: Path) ->
     assert (ended.returncode, ended.stderr) == (10, message)
 
 
-@pytest.mark.usefixtures("here")
-def test_a_file_that_is_not_toml_is_refused(command: Command) -> None:
-    Path("bad.toml").write_text("rows = [", encoding="utf-8")
-    shown = command("run", "bad.toml", "--out", "runs", status=1)
-    assert shown.err.startswith("fresh run: bad.toml is not a TOML file: ")
-
-
-@pytest.mark.parametrize("place", ["file", "file/runs"])
-def test_a_file_in_place_of_the_folder_is_named(place: str, grid: Grid, command: Command) -> None:
-    Path("file").write_text("mine", encoding="utf-8")
-    message = f"{place} cannot be a folder of runs, because file is a file. Choose another folder.\n"
-    run = ("run", grid({"method": "full_text"}), "--out", place)
-    assert command(*run, status=1) == ("", f"fresh run: {message}")
-    assert command("table", place, status=1) == ("", f"fresh table: {message}")
-
-
 def test_a_full_disk_is_named(grid: Grid, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def write_text(*_given: Any) -> None:
         raise OSError(28, "No space left on device")

@@ -75,17 +75,6 @@ def test_values_that_are_not_text_are_named(model: Rationalizer, nothing: object
             model.explain(given)  # type: ignore[call-overload]
 
 
-def test_a_missing_query_names_column_and_option(model: Rationalizer, here: Path, command: Command) -> None:
-    Rationalizer(model.extractor, model.predictor, needs_query=True).save_pretrained(here / "asking")
-    data = small.write_csv(here / "data.csv", [{"text": "a good film", "label": "pos"}])
-    message = (
-        "Document 'data-1' has no query, but this model was trained with queries. Give one: --query for a text; for a "
-        "file, the column query, or the one that --query names."
-    )
-    assert command("explain", "asking", "--input", data, status=1).last == f"fresh explain: {message}"
-    assert command("evaluate", "asking", data, status=1).last == f"fresh evaluate: {message}"
-
-
 @pytest.mark.parametrize(("name", "total"), [("data.csv", 3), ("data.jsonl", 3), ("-", None)])
 def test_the_progress_bar_starts_before_the_first_batch_and_knows_its_end(
     name: str, total: int | None, saved: str, here: Path, monkeypatch: pytest.MonkeyPatch, command: Command
