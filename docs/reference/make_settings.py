@@ -1,4 +1,4 @@
-"""Write docs/reference/settings.md from the settings themselves; --check only says whether it is up to date."""
+"""Write docs/reference/settings.md from the settings classes; --check only tests whether it is up to date."""
 
 import sys
 from pathlib import Path
@@ -11,10 +11,10 @@ HEAD = """\
 
 Every setting is defined once and serves the command line (`--learning-rate 5e-5`), Python
 (`fresh.train(..., learning_rate=5e-5)`), settings files (`learning_rate = 5e-5`, alone or under its section) and
-`FreshClassifier` (those of the method fresh). A section names the methods that it is for, unless it is for all. A
-misspelt setting is an error that proposes the nearest one; all mistakes are told at once. What is given on the command
-line goes before the file, the file before a corpus's own settings, and those before the defaults. This page is made by
-`make docs`.
+`FreshClassifier` (those of the method fresh). Section headings name the methods that have a setting, unless all
+have it. A misspelled setting is an error that suggests the nearest name; all errors are reported at once. Command-line
+options override the settings file, which overrides settings of a corpus, which override the defaults. `make docs`
+generates this page.
 """
 
 

@@ -1,14 +1,15 @@
 """Make the tables and figures of main.md, and the table of the front page, from reports of runs.
 
 python docs/results/make_results.py                   from runs.tgz
-python docs/results/make_results.py RUNS              the same, after what RUNS has and runs.tgz has not was added to it
-python docs/results/make_results.py RUNS --renew      what both have is taken from RUNS, too: plans and reports
-python docs/results/make_results.py --check           say whether all is as runs.tgz gives it, and change nothing
+python docs/results/make_results.py RUNS              first add new plans and reports of the folder RUNS to runs.tgz
+python docs/results/make_results.py RUNS --renew      the same, and replace those that runs.tgz has already
+python docs/results/make_results.py --check           list what is out of date, and change nothing
 
-Tables stand between marks, <!-- NAME --> and <!-- end -->; what is written around them is not touched.
+Tables stand between marks, <!-- NAME --> and <!-- end -->; the text around them stays as it is.
 """
 
 import argparse
+import functools
 import gzip
 import hashlib
 import io
@@ -32,7 +33,7 @@ from fresh.errors import ConfigError
 from fresh.experiments.figures import FigureData, figure_data, read_figure_config
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.plot import plot_figure
-from fresh.experiments.results import make_manifest, read_results
+from fresh.experiments.results import RunResult, make_manifest, read_results
 from fresh.experiments.store import PLANS, REPORT, TIMES, RunStore, check_folder
 
 HERE = Path(__file__).parent
@@ -41,7 +42,7 @@ REPORTS, MANIFEST = HERE / "runs.tgz", HERE / "manifest.json"
 PAGES = (HERE / "main.md", HERE / "README.md", HERE.parents[1] / "README.md")
 MARK = re.compile(r"<!-- (.*?) -->")
 MADE = re.compile(r"<!-- ([^>]*?) -->\n(?:(?!<!-- ).*\n)*<!-- end -->")
-"""A mark, lines without one, and the mark of the end."""
+"""A mark, lines without one, and the end mark."""
 TABLES = {
     "main table": ("main", result_tables.side_by_side),
     "goals": ("main", result_tables.goals),
@@ -65,29 +66,29 @@ SUFFIXES = ("png", "svg")
 
 
 def main() -> None:
-    """Make all, or say what is out of date."""
+    """Make all pages and figures, or list those that are out of date."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="?", type=Path, help="a folder of runs whose reports are added")
-    parser.add_argument("--renew", action="store_true", help="take plans and reports from there that are here already")
-    parser.add_argument("--check", action="store_true", help="change nothing, end with 1 if a page is out of date")
+    parser.add_argument("runs", nargs="?", type=Path, help="folder of runs whose reports are added")
+    parser.add_argument("--renew", action="store_true", help="replace plans and reports that runs.tgz has already")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a page is out of date")
     args = parser.parse_args()
     if args.check and args.runs is not None:
-        parser.error("--check is for what is here. Leave the folder out.")
+        parser.error("--check compares the pages with runs.tgz. Leave the folder out.")
     try:
         with tempfile.TemporaryDirectory() as folder:
             runs = unpacked(Path(folder))
             if args.runs is not None:
                 print(add(RunStore(args.runs), runs, args.renew))
-            told = make(runs, args.check, args.runs is not None)
+            problem = make(runs, args.check, args.runs is not None)
     except ConfigError as error:
         sys.exit(str(error))
-    sys.exit(told)
+    sys.exit(problem)
 
 
 def make(runs: RunStore, check: bool, changed: bool) -> str | None:
-    """Make all that is out of date, or only say what is.
+    """Make what is out of date, or return a message that lists it.
 
-    :param changed: Whether runs.tgz is to be written anew.
+    :param changed: Whether runs.tgz is written again.
     """
     drawn = drawings(runs)
     texts = {**filled(runs), MANIFEST: manifests(runs, drawn)}
@@ -95,7 +96,7 @@ def make(runs: RunStore, check: bool, changed: bool) -> str | None:
     missing = [place for name in drawn for place in places(name) if not place.exists()]
     if check:
         names = ", ".join(str(page.relative_to(HERE.parents[1])) for page in (*old, *missing))
-        return f"Not what runs.tgz gives: {names}. Make them again: make results." if names else None
+        return f"Not up to date with runs.tgz: {names}. To make them again: make results." if names else None
     if changed:
         pack(runs)
     for page in old:
@@ -106,16 +107,16 @@ def make(runs: RunStore, check: bool, changed: bool) -> str | None:
 
 
 def add(new: RunStore, old: RunStore, renew: bool) -> str:
-    """Add plans and reports of a folder of runs, and say what was done.
+    """Add plans and reports of a folder of runs, and describe what was added.
 
-    A plan that lacks runs which the one that is here has was made for a part of the grid, and is left out.
+    A plan with only some of the runs of the known plan was made for a part of the grid, and is not taken.
     """
     check_folder(new.path)
     if not new.experiments():
         raise ConfigError(f"{new.path} holds no experiment. Name a folder that `fresh run` wrote.")
     for name in new.experiments():
         take_plan(name, new, old, renew)
-    n_new = n_there = 0
+    n_new = n_different = 0
     for place in sorted((new.path / "runs").glob(f"*/{REPORT}")):
         key = place.parent.name
         report = new.read_report(key)
@@ -126,33 +127,30 @@ def add(new: RunStore, old: RunStore, renew: bool) -> str:
             copy(place, old.run_folder(key))
             n_new += 1
         elif {**known, TIMES: {}} != {**report, TIMES: {}}:
-            n_there += 1
-    left = (
-        f" {n_there} that are here with other figures stay as they are (--renew takes the new ones)." if n_there else ""
-    )
-    return f"Reports added: {n_new}.{left}"
+            n_different += 1
+    kept = f" Kept although the new ones differ (--renew takes those): {n_different}." if n_different else ""
+    return f"Reports added: {n_new}.{kept}"
 
 
 def take_plan(name: str, new: RunStore, old: RunStore, renew: bool) -> None:
-    """Take over the plan of an experiment, unless it is that of a part."""
+    """Take the plan of an experiment, unless it covers only a part."""
     keys, known = keys_of(new, name), keys_of(old, name) if name in old.experiments() else set[str]()
     if known <= keys or renew:
         copy(new.path / PLANS / f"{name}.json", old.path / PLANS)
     elif not keys <= known:
         raise ConfigError(
-            f"{name} in {new.path} lacks {len(known - keys)} of the {len(known)} runs that it has in {REPORTS.name}, "
-            f"and has {len(keys - known)} others. Plan it there as it is in experiments/{name}.toml, or take it as it "
-            "is with --renew."
+            f"{name} in {new.path} lacks {len(known - keys)} of the {len(known)} runs in {REPORTS.name}, and has "
+            f"{len(keys - known)} others. Plan it from experiments/{name}.toml, or replace the plan with --renew."
         )
 
 
 def keys_of(runs: RunStore, name: str) -> set[str]:
-    """List the runs of an experiment."""
+    """List the keys of the runs of an experiment."""
     return {item["key"] for item in runs.read_plan(name)["runs"]}
 
 
 def copy(file: Path, folder: Path) -> None:
-    """Copy a file into a folder, which may not be there."""
+    """Copy a file into a folder, which is created if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(file, folder)
 
@@ -171,14 +169,14 @@ def pack(runs: RunStore) -> None:
 
 
 def unpacked(folder: Path) -> RunStore:
-    """Lay out what runs.tgz holds as `fresh run` does."""
+    """Unpack runs.tgz into a folder of runs."""
     with tarfile.open(REPORTS) as archive:
         archive.extractall(folder, filter="data")
     return RunStore(folder / "runs")
 
 
 def filled(runs: RunStore) -> dict[Path, str]:
-    """Put the tables of all pages in their places."""
+    """Put the tables of all pages between their marks."""
     texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
     wanted = [*TABLES, STANDING]
     for page, text in texts.items():
@@ -191,42 +189,48 @@ def filled(runs: RunStore) -> dict[Path, str]:
     return {page: MADE.sub(lambda found: put(found[1], runs), text) for page, text in texts.items()}
 
 
+@functools.cache  # the main experiment is needed for six tables
+def results_of(folder: Path, experiment: str) -> list[RunResult]:
+    """Read the results of an experiment."""
+    return read_results(RunStore(folder), experiment)
+
+
 def put(name: str, runs: RunStore) -> str:
-    """Make a table by its name, between its marks."""
+    """Make a table with its marks."""
     if name == STANDING:
         table = result_tables.standing(runs)
     else:
         experiment, make_one = TABLES[name]
-        table = make_one(read_results(runs, experiment))
+        table = make_one(results_of(runs.path, experiment))
     return f"<!-- {name} -->\n\n{table}\n\n<!-- end -->"
 
 
 def drawings(runs: RunStore) -> dict[str, FigureData]:
-    """Work out what all figures show."""
+    """Collect what all figures show."""
     found: dict[str, FigureData] = {}
     for name, (experiment, options) in FIGURES.items():
         config = read_figure_config(read_grid(EXPERIMENTS / f"{experiment}.toml").figure, options)
-        found[name] = figure_data(read_results(runs, experiment), config)
+        found[name] = figure_data(results_of(runs.path, experiment), config)
     return found
 
 
 def places(name: str) -> list[Path]:
-    """Name the files of a figure."""
+    """List the files of a figure."""
     return [HERE / f"{name}.{suffix}" for suffix in SUFFIXES]
 
 
 def manifests(runs: RunStore, drawn: Mapping[str, FigureData]) -> str:
-    """Say what stands behind each experiment, not each single run: data, settings, versions, cards; and the figures.
+    """Describe each experiment, not each run: data, settings, versions, GPUs; and what the figures show, as digests.
 
-    Of figures it has digests of what they show: their bytes may differ from one matplotlib to another.
+    Bytes of figures may differ between versions of matplotlib.
     """
-    told: dict[str, Any] = {}
+    experiments: dict[str, Any] = {}
     for name in runs.experiments():
-        about = make_manifest(read_results(runs, name))
+        about = make_manifest(results_of(runs.path, name))
         seeds = sorted({run["seed"] for run in about.pop("each")})
-        told[name] = {"seeds": seeds, **about}
+        experiments[name] = {"seeds": seeds, **about}
     shown = {name: digest(one) for name, one in drawn.items()}
-    return json.dumps({"experiments": told, "figures": shown}, indent=1) + "\n"
+    return json.dumps({"experiments": experiments, "figures": shown}, indent=1) + "\n"
 
 
 def digest(drawn: FigureData) -> str:

@@ -1,12 +1,28 @@
-"""A saved model of toy reviews."""
+"""Saved models of toy reviews, and commands that use them."""
+
+from pathlib import Path
 
 import pytest
 
 import small
+from command import Command, make_command
 from fresh.attribution.support_model import SupportModel
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs `fresh` with arguments on the CPU, checks the exit status, and returns what was printed."""
+    return make_command(capsys)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(scope="session")
@@ -20,4 +36,13 @@ def saved(model: Rationalizer, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Its folder."""
     folder = tmp_path_factory.mktemp("saved") / "model"
     model.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def saved_attention(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a model that scores by attention, which takes one pass, and was trained with seed 5."""
+    extractor = small.rationalizer(support, predictor, TopK(0.2), "attention").extractor
+    folder = tmp_path_factory.mktemp("attention") / "model"
+    Rationalizer(extractor, predictor, {"method": "fresh", "train": {"seed": 5}}).save_pretrained(folder)
     return str(folder)

@@ -4,37 +4,23 @@ from typing import Any
 
 import pytest
 
+import fresh.audit
 import small
-from fresh.attribution.support_model import SupportModel
-from fresh.audit.checks import Audit
-from fresh.cli.main import main
+from command import Command
+from fresh.audit import Audit
 from fresh.data.config import DataConfig
 from fresh.data.splits import Splits, load_splits, read_examples
 from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Verdict
-from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import HumanRationales
 
-CPU = ("--device", "cpu")
 BROKEN = Verdict("invariance", "broken", "In 1 of 2 trials [bold]x\x1b.", ("document 'x': [a] b",))
 LOOK = Verdict("split hygiene", "look here", "Twins.")
 FINE = Verdict("replay", "holds", "All 3.", ("3 predictions.",))
+CONFIG = DataConfig(text="review", label="stars", id="name")
 COLUMNS = ("--text", "review", "--label", "stars", "--id", "name")
-
-
-@pytest.fixture(scope="module")
-def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
-    made = small.rationalizer(support, predictor, TopK(0.2), "attention")
-    return Rationalizer(made.extractor, made.predictor, {"method": "fresh", "train": {"seed": 5}})
-
-
-@pytest.fixture(scope="module")
-def saved(model: Rationalizer, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("audit") / "model"
-    model.save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +33,14 @@ def reviews(toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def audited(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What is given to the audit, which then finds nothing."""
+    """Arguments of the audit, which is replaced by one that finds nothing."""
     given: list[tuple[Any, ...]] = []
 
     def audit(*arguments: Any) -> Audit:
         given.append(arguments)
         return Audit((FINE, LOOK), "It covers this.")
 
-    monkeypatch.setattr("fresh.audit.checks.audit", audit)
+    monkeypatch.setattr(fresh.audit, "audit", audit)
     return given
 
 
@@ -62,141 +48,165 @@ def ids(examples: tuple[Example, ...]) -> list[str]:
     return [example.document.id for example in examples]
 
 
-def test_a_saved_model_is_audited(saved: str, reviews: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = ("--json", str(tmp_path / "audit.json"), "--markdown", str(tmp_path / "audit.md"))
-    assert main(["audit", saved, reviews, *COLUMNS, "--test-share", "0.5", "--trials", "60", *files, *CPU]) == 0
-    record = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
+def test_a_saved_model_is_audited(saved_attention: str, reviews: str, here: Path, command: Command) -> None:
+    files = ("--json", "audit.json", "--markdown", "audit.md")
+    shown = command("audit", saved_attention, reviews, *COLUMNS, "--test-share", "0.5", "--trials", "60", *files).out
+    record = json.loads(Path("audit.json").read_text(encoding="utf-8"))
     assert record["holds"] is True
     found = {item["name"]: item["found"] for item in record["verdicts"]}
     assert (found["replay"], found["invariance"], found["asked class"]) == ("holds", "holds", "not run")
     assert found["split hygiene"] != "not run"
     assert record["verdicts"][1]["evidence"][0].startswith("60 trials on 32 documents; ")
-    page = (tmp_path / "audit.md").read_text(encoding="utf-8")
+    page = Path("audit.md").read_text(encoding="utf-8")
     assert page.startswith("| check | verdict | finding |\n| --- | --- | --- |\n| replay | holds | All 32 predictions")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "audit.md"]
-    shown = capsys.readouterr().out
+    assert sorted(path.name for path in here.iterdir()) == ["audit.json", "audit.md"]
     assert "holds replay: All 32 predictions" in shown
     assert "What is not certain: why these words were selected." in shown
     assert "\nNothing is broken." in shown
 
 
-def test_the_test_part_is_the_one_that_training_left_out(
-    saved: str, reviews: str, audited: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("options", "seed"), [((), 5), (("--seed", "6"), 6)])
+def test_data_are_split_with_the_seed_of_the_training_or_the_given_one(
+    options: tuple[str, ...],
+    seed: int,
+    saved_attention: str,
+    reviews: str,
+    audited: list[tuple[Any, ...]],
+    command: Command,
 ) -> None:
-    assert main(["audit", saved, reviews, *COLUMNS, *CPU]) == 0
-    [(model, examples, others, n_trials, seed, _progress, explained)] = audited
-    assert explained is None
-    splits = load_splits(reviews, DataConfig(text="review", label="stars", id="name"), seed=5)
+    shown = command("audit", saved_attention, reviews, *COLUMNS, *options)
+    [(model, examples, others, n_trials, used_seed, _progress, explained)] = audited
+    splits = load_splits(reviews, CONFIG, seed=seed)
     assert ids(examples) == ids(splits.test)
     assert {name: ids(part) for name, part in others.items()} == {"train": ids(splits.train), "dev": ids(splits.dev)}
-    assert (model.labels, n_trials, seed) == (("neg", "pos"), 2000, 5)
-    assert capsys.readouterr().out == (
+    assert (model.labels, n_trials, used_seed, explained) == (("neg", "pos"), 2000, seed, None)
+    warning = "The model was trained with seed 5. With seed 6, the test split may hold training documents"
+    assert (warning in " ".join(shown.err.split())) == (seed == 6)
+    assert shown.out == (
         "holds replay: All 3.\n    3 predictions.\nlook here split hygiene: Twins.\n\nIt covers this.\n\n"
         "Nothing is broken. Look at: split hygiene.\n"
     )
 
 
-def test_another_seed_leaves_out_other_documents(
-    saved: str, reviews: str, audited: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["audit", saved, reviews, *COLUMNS, "--seed", "6", *CPU]) == 0
-    assert "The model was trained with seed 5. With seed 6, the test split may hold training documents" in " ".join(
-        capsys.readouterr().err.split()
-    )
-    splits = load_splits(reviews, DataConfig(text="review", label="stars", id="name"), seed=6)
-    assert ids(audited[0][1]) == ids(splits.test)
-    assert audited[0][4] == 6
-
-
 def test_files_for_dev_and_test_are_taken_whole(
-    saved: str, toy: Splits, audited: list[tuple[Any, ...]], tmp_path: Path
+    saved_attention: str, toy: Splits, audited: list[tuple[Any, ...]], here: Path, command: Command
 ) -> None:
-    parts = {
-        name: str(small.write_csv(tmp_path / f"{name}.csv", small.rows(getattr(toy, name))))
-        for name in ("train", "dev", "test")
-    }
-    assert main(["audit", saved, parts["train"], "--dev", parts["dev"], "--test", parts["test"], *CPU]) == 0
+    for name in ("train", "dev", "test"):
+        small.write_csv(here / f"{name}.csv", small.rows(getattr(toy, name)))
+    command("audit", saved_attention, "train.csv", "--dev", "dev.csv", "--test", "test.csv")
     assert ids(audited[0][1]) == ids(toy.test)
     assert ids(audited[0][2]["dev"]) == ids(toy.dev)
 
 
-def test_a_corpus_is_read_by_its_name(saved: str, audited: list[tuple[Any, ...]], tmp_path: Path, toy: Splits) -> None:
+def test_a_corpus_is_read_by_its_name(
+    saved_attention: str, audited: list[tuple[Any, ...]], here: Path, toy: Splits, command: Command
+) -> None:
     for name in ("train", "dev", "test"):
         rows = [{"document": row["text"], "label": row["label"]} for row in small.rows(getattr(toy, name)[:12])]
-        small.write_jsonl(tmp_path / f"{name}.jsonl", rows)
-    assert main(["audit", saved, "sst", "--data-dir", str(tmp_path), *CPU]) == 0
+        small.write_jsonl(here / f"{name}.jsonl", rows)
+    command("audit", saved_attention, "sst", "--data-dir", here)
     assert [example.label for example in audited[0][1]] == [example.label for example in toy.test[:12]]
 
 
-def test_documents_without_a_mark_are_left_out_where_people_choose(
-    predictor: Predictor, toy: Splits, audited: list[tuple[Any, ...]], tmp_path: Path
+def test_a_model_of_human_rationales_is_audited_on_annotated_documents(
+    predictor: Predictor, toy: Splits, audited: list[tuple[Any, ...]], here: Path, command: Command
 ) -> None:
-    Rationalizer(HumanRationales.of((*toy.train, *toy.dev, *toy.test)), predictor).save_pretrained(tmp_path / "model")
+    Rationalizer(HumanRationales.of((*toy.train, *toy.dev, *toy.test)), predictor).save_pretrained(here / "model")
     rows = [
         {"text": item.document.text, "label": item.label, "rationale": [[0, 3]] if number % 2 else []}
         for number, item in enumerate((*toy.dev, *toy.dev[1:], *toy.test))
     ]
-    data = small.write_jsonl(tmp_path / "data.jsonl", rows)
-    assert main(["audit", str(tmp_path / "model"), str(data), "--test-share", "0.4", *CPU]) == 0
+    command("audit", "model", small.write_jsonl(here / "data.jsonl", rows), "--test-share", "0.4")
     assert audited[0][1]
     assert all(example.human is not None and example.human.kept.any() for example in audited[0][1])
 
 
-def test_documents_that_are_too_long_are_left_out_when_asked(
-    saved: str, toy: Splits, audited: list[tuple[Any, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_skip_bad_leaves_out_documents_that_are_too_long(
+    saved_attention: str, toy: Splits, audited: list[tuple[Any, ...]], here: Path, command: Command
 ) -> None:
     table = small.rows(toy.test)
     table[0]["text"] = "film " * 100_000
-    train = str(small.write_csv(tmp_path / "train.csv", small.rows(toy.train)))
-    test = str(small.write_csv(tmp_path / "test.csv", table))
-    assert main(["audit", saved, train, "--test", test, "--skip-bad", *CPU]) == 0
+    train = small.write_csv(here / "train.csv", small.rows(toy.train))
+    shown = command("audit", saved_attention, train, "--test", small.write_csv(here / "t.csv", table), "--skip-bad")
     assert ids(audited[0][1]) == ids(toy.test)[1:]
-    assert "Left out 1 of 32 rows: Text 'test-0' has 100000 words" in capsys.readouterr().err
+    assert "Left out 1 of 32 rows: Text 'test-0' has 100000 words" in shown.err
 
 
-def test_something_broken_has_its_own_status(
-    saved: str, reviews: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_broken_guarantee_has_its_own_status(
+    saved_attention: str, reviews: str, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    monkeypatch.setattr("fresh.audit.checks.audit", lambda *_given: Audit((FINE, BROKEN), "It covers this."))
-    assert main(["audit", saved, reviews, *COLUMNS, *CPU]) == 3
-    shown = capsys.readouterr().out
+    monkeypatch.setattr(fresh.audit, "audit", lambda *_given: Audit((FINE, BROKEN), "It covers this."))
+    shown = command("audit", saved_attention, reviews, *COLUMNS, status=3).out
     assert "broken invariance: In 1 of 2 trials [bold]x␛.\n    document 'x': [a] b\n" in shown
     assert shown.endswith("\nBroken: invariance.\n")
 
 
-def test_labels_that_were_never_learnt_are_refused(
-    saved: str, toy: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_page_has_verdicts_and_figures_and_is_not_replaced_unasked(
+    saved_attention: str, reviews: str, here: Path, command: Command
 ) -> None:
-    table = [{**row, "label": {"pos": "good", "neg": "bad"}[row["label"]]} for row in small.rows(toy.dev)]
-    data = str(small.write_csv(tmp_path / "data.csv", table))
-    assert main(["audit", saved, data, *CPU]) == 1
-    assert "trained with the labels neg, pos" in capsys.readouterr().err
-
-
-def test_a_page_holds_verdicts_and_figures_and_is_replaced_only_when_asked_for(
-    saved: str, reviews: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "audit.html"
-    command = ["audit", saved, reviews, *COLUMNS, "--trials", "50", "--html", str(page), *CPU]
-    assert main(command) == 0
-    text = page.read_text(encoding="utf-8")
+    arguments = ("audit", saved_attention, reviews, *COLUMNS, "--trials", "50", "--html", "audit.html")
+    command(*arguments)
+    text = (here / "audit.html").read_text(encoding="utf-8")
     assert "invariance" in text
     assert "random words, same predictor" in text
-    capsys.readouterr()
-    assert main(command) == 1
-    message = f"fresh audit: {page} already exists. Choose another path, or replace it: --overwrite.\n"
-    assert capsys.readouterr().err == message
-    assert page.read_text(encoding="utf-8") == text
+    message = "fresh audit: audit.html already exists. Choose another path, or replace it: --overwrite.\n"
+    assert command(*arguments, status=1).err == message
+    assert (here / "audit.html").read_text(encoding="utf-8") == text
 
 
-def test_a_file_that_is_new_as_a_whole_is_audited_as_a_whole(
-    saved: str, reviews: str, audited: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+def test_whole_audits_every_row_of_one_file(
+    saved_attention: str, reviews: str, audited: list[tuple[Any, ...]], command: Command
 ) -> None:
-    assert main(["audit", saved, reviews, *COLUMNS, "--whole", *CPU]) == 0
+    command("audit", saved_attention, reviews, *COLUMNS, "--whole")
     [(_, examples, others, *_)] = audited
-    config = DataConfig(text="review", label="stars", id="name")
-    assert ids(examples) == ids(tuple(read_examples(reviews, config)))
+    assert ids(examples) == ids(tuple(read_examples(reviews, CONFIG)))
     assert others == {}
-    capsys.readouterr()
-    assert main(["audit", saved, reviews, reviews, *COLUMNS, "--whole", *CPU]) == 1
-    assert "--whole is for one file" in capsys.readouterr().err
+    shown = command("audit", saved_attention, reviews, reviews, *COLUMNS, "--whole", status=1)
+    assert "--whole is for one file" in shown.err
+
+
+# What fresh explain saved
+
+COLUMNS_OF_TEXTS = ("--text", "review", "--id", "name", "--skip-bad")
+
+
+@pytest.fixture(scope="module")
+def unlabeled(toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts in a file, one of which no model can read."""
+    table = [{"name": item.document.id, "review": item.document.text} for item in (*toy.train, *toy.test)]
+    table[3]["review"] = "film " * 100_000
+    return small.write_csv(tmp_path_factory.mktemp("explained") / "data.csv", table)
+
+
+@pytest.fixture
+def explained(saved_attention: str, unlabeled: Path, command: Command) -> Path:
+    """Their explanations, saved once."""
+    output = unlabeled.with_name("explained.jsonl")
+    if not output.exists():
+        command("explain", saved_attention, "--input", unlabeled, *COLUMNS_OF_TEXTS, "--output", output)
+    return output
+
+
+def test_saved_explanations_are_replayed_bit_for_bit(
+    saved_attention: str, unlabeled: Path, explained: Path, tmp_path: Path, command: Command
+) -> None:
+    options = ("--explained", explained, *COLUMNS_OF_TEXTS, "--json", tmp_path / "audit.json")
+    shown = command("audit", saved_attention, unlabeled, *options)
+    n_lines = len(explained.read_text(encoding="utf-8").splitlines())
+    assert n_lines > 256
+    assert f"holds replay: All {n_lines} saved predictions" in shown.out
+    assert "equal those in the file, bit for bit.\n" in shown.out
+    assert "leave --explained out to run them.\n\nNothing is broken.\n" in shown.out
+    assert "Left out 1 of " in shown.err
+    [verdict] = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))["verdicts"]
+    assert (verdict["name"], verdict["found"]) == ("replay", "holds")
+
+
+def test_a_changed_answer_breaks_the_replay(
+    saved_attention: str, unlabeled: Path, explained: Path, tmp_path: Path, command: Command
+) -> None:
+    records = [json.loads(line) for line in explained.read_text(encoding="utf-8").splitlines()]
+    records[9]["probabilities"]["pos"] = records[9]["probability"] = 0.625
+    changed = small.write_jsonl(tmp_path / "changed.jsonl", records)
+    shown = command("audit", saved_attention, unlabeled, "--explained", changed, *COLUMNS_OF_TEXTS, status=3)
+    assert f"line 10, document {records[9]['id']!r}: the probability of 'pos' is 0.625" in shown.out

@@ -1,16 +1,19 @@
-import os
+import csv
+import io
+import statistics
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.cli.describe import _Description, _Spread, describe, description_table
-from fresh.data.corpora import find_corpus
+import small
+from command import Command
+from fresh.cli.describe import _Description, describe, description_table
+from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from strategies import documents
-
-DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
 
 def example(text: str, label: str, query: str = "", marked: int | None = None) -> Example:
@@ -24,15 +27,15 @@ TRAIN = [example("a b", "pos", "q", 1), example("a b c d", "neg", "q q", 0), exa
 DEV = [example("A B", "pos", "q"), example("a b", "pos", "r"), example("new", "pos", "q")]
 
 
-def test_it_counts_what_one_counts_by_hand() -> None:
+def test_figures_equal_those_counted_by_hand() -> None:
     train, dev = describe("toy", {"train": TRAIN, "dev": DEV})
     assert train == _Description(
         corpus="toy",
         split="train",
         n_documents=3,
-        words=_Spread(3, 4),
-        query_words=_Spread(pytest.approx(4 / 3), 2),  # type: ignore[arg-type]
-        marked=_Spread(0.75, 1),
+        words=(3, 4),
+        query_words=(pytest.approx(4 / 3), 2),  # type: ignore[arg-type]
+        marked=(0.75, 1),
         n_marked=2,
         classes={"neg": 1, "pos": 2},
         n_seen=0,
@@ -42,7 +45,7 @@ def test_it_counts_what_one_counts_by_hand() -> None:
     assert dev.n_seen == 1  # case does not matter, the query does
 
 
-def test_the_table_says_what_its_columns_are() -> None:
+def test_the_table_explains_its_columns() -> None:
     plain = [example("a", "pos"), example("b c", "neg")]
     sheet = description_table([*describe("toy", {"train": TRAIN, "dev": DEV}), *describe("plain", {"all": plain})])
     assert sheet.rows == (
@@ -68,12 +71,12 @@ def test_the_table_says_what_its_columns_are() -> None:
 
 
 @given(st.lists(st.tuples(documents(), st.sampled_from("ab")), min_size=1, max_size=6))
-def test_a_split_seen_again_is_wholly_seen(pairs: list[tuple[Document, str]]) -> None:
+def test_a_repeated_split_has_been_seen_before(pairs: list[tuple[Document, str]]) -> None:
     examples = [Example(document, label) for document, label in pairs]
-    first, second = describe("toy", {"train": examples, "test": examples})
-    assert (first.n_seen, second.n_seen) == (0, len(examples))
+    first, second = describe("toy", {"train": examples, "test": [*examples, *examples]})
+    assert (first.n_seen, second.n_seen) == (0, 2 * len(examples))  # repetitions inside a split do not count
     assert sum(first.classes.values()) == first.n_documents
-    assert first.words.mean <= first.words.maximum
+    assert first.words[0] <= first.words[1]
 
 
 # From the paper's table of data: documents, words, query words and words marked of the splits that are here unchanged.
@@ -87,15 +90,27 @@ PAPER = {
 
 
 @pytest.mark.parametrize("corpus", ["movies", "multirc"])
-def test_figures_are_those_of_the_paper(corpus: str) -> None:
-    if not DATA.is_dir():
-        stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        stop(f"The corpora are not at {DATA}. Name their folder in FRESH_DATA.")
-    splits = find_corpus(corpus).read(DATA)
-    found = describe(corpus, {part: getattr(splits, part) for part in ("train", "dev", "test")})
-    for one in found:
-        if (corpus, one.split) in PAPER:
-            *texts, mean, most = PAPER[corpus, one.split]
-            assert list(one.cells()[2:5]) == texts
-            assert one.marked is not None
-            assert (one.marked.mean, one.marked.maximum) == pytest.approx((mean, most), abs=0.0051)
+def test_figures_equal_those_of_the_paper(
+    corpus: str, corpora_dir: Path, read_corpus: Callable[[str, Path], Splits]
+) -> None:
+    splits = read_corpus(corpus, corpora_dir)
+    for found in describe(corpus, {part: getattr(splits, part) for part in ("train", "dev", "test")}):
+        if (corpus, found.split) in PAPER:
+            *texts, mean, most = PAPER[corpus, found.split]
+            assert list(found.cells()[2:5]) == texts
+            assert found.marked == pytest.approx((mean, most), abs=0.0051)
+
+
+@pytest.mark.usefixtures("here")
+def test_files_are_described(toy: Splits, command: Command) -> None:
+    small.write_csv(Path("toy.csv"), small.rows(toy.test))
+    rows = command("describe", "toy.csv").out.splitlines()
+    n_words = [len(example.document.words) for example in toy.test]
+    words = f"{statistics.fmean(n_words):.0f} / {max(n_words)}"
+    cells = [cell.strip() for cell in rows[2].strip("|").split("|")]
+    assert cells == ["toy.csv", "all", "32", words, "–", "–", "–", ".500 / .500", "0"]
+    assert rows[-1] == "Classes of toy.csv: neg, pos."
+    small.write_csv(Path("more.csv"), small.rows(toy.test[:8]))
+    shown = command("describe", "toy.csv", "--test", "more.csv", "--as", "csv").out
+    [train, test] = csv.DictReader(io.StringIO(shown))
+    assert (train["split"], test["split"], test["documents"], test["seen before"]) == ("train", "test", "8", "8")

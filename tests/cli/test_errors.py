@@ -5,37 +5,41 @@ from typing import Any
 
 import pytest
 
+import fresh.experiments.search
 import fresh.pipeline
-import fresh.rationalizer
 import small
+from command import Command
 from fresh.cli.main import main
-from fresh.data.splits import Splits
 from fresh.rationalizer import Rationalizer
 from training_hooks import interrupt_training
 
-CPU = ("--device", "cpu")
-MEND = "Fix the row, or leave such rows out with --skip-bad."
 GOOD = [{"text": f"a {word} film of {n}", "label": word} for n in range(6) for word in ("good", "bad")]
 
 
-def test_an_unknown_device(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", saved, "a film", "--device", "cud"]) == 1
-    shown = capsys.readouterr().err
-    assert re.fullmatch(r"fresh explain: device 'cud' cannot be used here: .*\. Try --device auto\.\n", shown)
+@pytest.fixture
+def reviews(here: Path) -> Path:
+    """A file that can be trained on."""
+    return small.write_jsonl(here / "reviews.jsonl", GOOD)
 
 
-def test_training_on_an_unknown_device_leaves_nothing(
-    encoders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_unknown_device_is_refused(
+    saved: str,
+    encoders: dict[str, Path],
+    reviews: Path,
+    here: Path,
+    command: Command,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    data = str(small.write_jsonl(tmp_path / "reviews.jsonl", GOOD))
+    refused = r"device 'cud' cannot be used here: .*\. Try --device auto\."
     options = small.options(encoders["bert"], device="cud")
-    assert main(["train", data, "--out", str(tmp_path / "model"), *options]) == 1
-    assert "fresh train: device 'cud' cannot be used here: " in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["reviews.jsonl"]
+    assert re.fullmatch(f"fresh train: {refused}", command("train", reviews, "--out", "model", *options, status=1).last)
+    assert [path.name for path in here.iterdir()] == ["reviews.jsonl"]
+    assert main(["explain", saved, "a film", "--device", "cud"]) == 1
+    assert re.fullmatch(f"fresh explain: {refused}\n", capsys.readouterr().err)
 
 
 @pytest.fixture
-def in_groups_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_batches_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
     """Explain three documents at a time."""
     real = Rationalizer.explain_stream
     monkeypatch.setattr(
@@ -43,23 +47,21 @@ def in_groups_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.usefixtures("in_groups_of_three")
-def test_a_bad_row_in_the_middle_leaves_whole_lines(
-    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = small.write_jsonl(tmp_path / "in.jsonl", [*GOOD[:7], {"text": None}, *GOOD])
-    target = tmp_path / "out.jsonl"
-    assert main(["explain", saved, "--input", str(source), "--output", str(target), *CPU]) == 1
-    found = [json.loads(line)["id"] for line in target.read_text(encoding="utf-8").splitlines()]
+@pytest.mark.usefixtures("in_batches_of_three")
+def test_a_bad_row_leaves_the_lines_before_it(saved: str, here: Path, command: Command) -> None:
+    source = small.write_jsonl(here / "in.jsonl", [*GOOD[:7], {"text": None}, *GOOD])
+    shown = command("explain", saved, "--input", source, "--output", "out.jsonl", status=1)
+    found = [json.loads(line)["id"] for line in (here / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert found == [f"in-{number}" for number in range(1, 8)]
-    *_, last = capsys.readouterr().err.splitlines()
-    reason = f"fresh explain: in.jsonl, line 8: the text has no words. {MEND}"
-    assert last == f"{reason} (7 texts before it are explained and written.)"
+    assert shown.last == (
+        "fresh explain: in.jsonl, line 8: the text has no words. Fix the row, or leave such rows out with --skip-bad. "
+        "(7 texts before it are explained and written.)"
+    )
 
 
-@pytest.mark.usefixtures("in_groups_of_three")
+@pytest.mark.usefixtures("in_batches_of_three")
 def test_explaining_can_be_interrupted(
-    saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    saved: str, reviews: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     real, calls = Rationalizer.explain, iter(range(2))
 
@@ -69,39 +71,42 @@ def test_explaining_can_be_interrupted(
         return real(self, *arguments, **named)
 
     monkeypatch.setattr(Rationalizer, "explain", explain)
-    source = small.write_jsonl(tmp_path / "in.jsonl", GOOD)
-    assert main(["explain", saved, "--input", str(source), *CPU]) == 130
-    shown = capsys.readouterr()
-    assert [json.loads(line)["id"] for line in shown.out.splitlines()] == [f"in-{number}" for number in range(1, 7)]
+    shown = command("explain", saved, "--input", reviews, status=130)
+    found = [json.loads(line)["id"] for line in shown.out.splitlines()]
+    assert found == [f"reviews-{number}" for number in range(1, 7)]
     assert shown.err == "\nInterrupted. 6 texts are explained; the output is valid.\n"
 
 
 def test_training_can_be_interrupted(
-    toy: Splits,
-    encoders: dict[str, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    encoders: dict[str, Path], reviews: Path, here: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     interrupt_training(monkeypatch, epochs=1)
     monkeypatch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
-    data = str(small.write_jsonl(tmp_path / "reviews.jsonl", GOOD))
-    assert main(["train", data, "--out", str(tmp_path / "model"), *small.options(encoders["bert"])]) == 130
+    shown = command("train", reviews, "--out", "model", *small.options(encoders["bert"]), status=130)
     assert re.search(
         r"\nInterrupted\. Checkpoints: support model: 1 epochs, best dev macro-F1 \d\.\d{3}\. To resume, repeat the "
         r"same command, or give fewer --epochs to finish with those that are done\.\n$",
-        capsys.readouterr().err,
+        shown.err,
     )
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.partial", "reviews.jsonl"]
+    assert sorted(path.name for path in here.iterdir()) == ["model.partial", "reviews.jsonl"]
 
 
-def test_evaluating_can_be_interrupted(
-    saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def interrupted(*_arguments: Any, **_named: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_evaluation_can_be_interrupted(
+    saved: str, here: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    def explain(*_arguments: Any, **_named: Any) -> None:
-        raise KeyboardInterrupt
+    monkeypatch.setattr(Rationalizer, "explain", interrupted)
+    data = small.write_jsonl(here / "in.jsonl", [{"text": "a film", "label": "pos"}])
+    assert command("evaluate", saved, data, status=130).err.endswith("\nInterrupted.\n")
 
-    monkeypatch.setattr(Rationalizer, "explain", explain)
-    rows = [{"text": "a film", "label": "pos"}]
-    assert main(["evaluate", saved, str(small.write_jsonl(tmp_path / "in.jsonl", rows)), *CPU]) == 130
-    assert capsys.readouterr().err.endswith("\nInterrupted.\n")
+
+def test_a_search_can_be_interrupted(
+    encoders: dict[str, Path], reviews: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    monkeypatch.setattr(fresh.experiments.search, "train_method", interrupted)
+    options = small.options(encoders["bert"], epochs=1)
+    shown = command("search", reviews, "--method=lei", "--out", "search", *options, status=130)
+    assert re.search(r"\nInterrupted\. .*repeat the same command\.\n$", shown.err)

@@ -5,60 +5,52 @@ import numpy as np
 import pytest
 
 import small
+from command import Command
 from eraser_oracle import score_files
-from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.evaluation.evaluation import evaluate
 from fresh.metrics.bootstrap import short
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
 
-CPU = ("--device", "cpu")
+FILES = ("--json", "a.json", "--markdown", "a.md", "--html", "a.html", "--eraser", "a.jsonl")
 
 
 @pytest.fixture
-def data(toy: Splits, tmp_path: Path) -> str:
-    return str(small.write_csv(tmp_path / "test.csv", small.rows(toy.test)))
+def data(toy: Splits, here: Path) -> str:
+    return small.write_csv(here / "test.csv", small.rows(toy.test)).name
 
 
-def test_evaluating_shows_a_table_and_writes_every_kind_of_file(
-    saved: str, data: str, model: Rationalizer, toy: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_evaluation_shows_a_table_and_writes_every_kind_of_file(
+    saved: str, data: str, model: Rationalizer, toy: Splits, here: Path, command: Command
 ) -> None:
-    names = {"json": "a.json", "markdown": "a.md", "html": "a.html", "eraser": "a.jsonl"}
-    files = [item for name, file in names.items() for item in (f"--{name}", str(tmp_path / file))]
-    assert main(["evaluate", saved, data, *files, *CPU]) == 0
-    report = Report.from_dict(json.loads((tmp_path / "a.json").read_text(encoding="utf-8")))
-    bare = evaluate(model, [small.unmarked(example) for example in toy.test]).report
-    assert report == bare
-    assert (tmp_path / "a.md").read_text(encoding="utf-8") == report.to_markdown()
-    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    shown = " ".join(command("evaluate", saved, data, *FILES).out.split())
+    report = Report.from_dict(json.loads(Path("a.json").read_text(encoding="utf-8")))
+    assert report == evaluate(model, [small.unmarked(example) for example in toy.test]).report
+    assert Path("a.md").read_text(encoding="utf-8") == report.to_markdown()
+    page = Path("a.html").read_text(encoding="utf-8")
     assert "<title>model</title>" in page
     assert "test.csv" in page
-    answers = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()]
+    answers = [json.loads(line) for line in Path("a.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [answer["classification"] for answer in answers] == [
         item.prediction.label for item in model.explain([example.document for example in toy.test])
     ]
-    shown = " ".join(capsys.readouterr().out.split())
     assert "32 test documents" in shown
     assert all(short(row.macro_f1) in shown for row in report.rows)
     assert "Brier score" in shown
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.json", "a.jsonl", "a.md", "test.csv"]
+    assert sorted(path.name for path in here.iterdir()) == ["a.html", "a.json", "a.jsonl", "a.md", "test.csv"]
 
 
-@pytest.mark.parametrize("kind", ["json", "markdown", "html", "eraser"])
-def test_files_are_replaced_only_when_asked_for(
-    kind: str, saved: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    target = tmp_path / "out"
-    target.write_text("precious", encoding="utf-8")
-    assert main(["evaluate", saved, data, f"--{kind}", str(target), *CPU]) == 1
-    message = f"fresh evaluate: {target} already exists. Choose another path, or replace it: --overwrite.\n"
-    assert capsys.readouterr().err == message
-    assert target.read_text(encoding="utf-8") == "precious"
-    assert main(["evaluate", saved, data, f"--{kind}", data, "--overwrite", *CPU]) == 1
-    assert capsys.readouterr().err.endswith(f"{data} is the input. Choose another file for the output.\n")
-    assert main(["evaluate", saved, data, f"--{kind}", str(target), "--overwrite", *CPU]) == 0
-    assert target.read_text(encoding="utf-8") != "precious"
+def test_files_are_replaced_only_with_overwrite(saved: str, data: str, command: Command) -> None:
+    for option, name in zip(FILES[::2], FILES[1::2], strict=True):
+        Path(name).write_text("precious", encoding="utf-8")
+        message = f"fresh evaluate: {name} already exists. Choose another path, or replace it: --overwrite.\n"
+        assert command("evaluate", saved, data, option, name, status=1).err == message
+        message = f"fresh evaluate: {data} is the input. Choose another file for the output.\n"
+        assert command("evaluate", saved, data, option, data, "--overwrite", status=1).err == message
+        assert Path(name).read_text(encoding="utf-8") == "precious"
+    command("evaluate", saved, data, *FILES, "--overwrite")
+    assert not any(Path(name).read_text(encoding="utf-8") == "precious" for name in FILES[1::2])
 
 
 def write_eraser(folder: Path, toy: Splits) -> None:
@@ -72,21 +64,17 @@ def write_eraser(folder: Path, toy: Splits) -> None:
             spans = [(0, 1), (1, 2)]
             evidences = [[{"docid": docid, "start_token": start, "end_token": end} for start, end in spans]]
             lines.append({"annotation_id": docid, "classification": example.label, "evidences": evidences, "query": ""})
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        small.write_jsonl(folder / f"{name}.jsonl", lines)
 
 
-def test_the_report_says_what_the_scorer_of_eraser_says_of_the_file_beside_it(
-    saved: str, toy: Splits, tmp_path: Path
-) -> None:
-    write_eraser(tmp_path / "toy", toy)
-    files = ["--json", str(tmp_path / "a.json"), "--eraser", str(tmp_path / "a.jsonl")]
-    assert main(["evaluate", saved, str(tmp_path / "toy"), *files, *CPU]) == 0
-    report = Report.from_dict(json.loads((tmp_path / "a.json").read_text(encoding="utf-8")))
+def test_the_report_agrees_with_the_scorer_of_eraser(saved: str, toy: Splits, here: Path, command: Command) -> None:
+    write_eraser(here / "toy", toy)
+    command("evaluate", saved, "toy", "--json", "a.json", "--eraser", "a.jsonl")
+    report = Report.from_dict(json.loads(Path("a.json").read_text(encoding="utf-8")))
     assert report.n_documents == len(toy.test)
     assert report.figures is not None
     ours = {item.name: item.figure.value for item in (*report.figures.agreement, *report.figures.faithfulness)}
-    theirs = score_files(tmp_path / "toy", "test", tmp_path / "a.jsonl")
+    theirs = score_files(here / "toy", "test", Path("a.jsonl"))
     figures = {
         "token precision": theirs["token"]["macro"][0],
         "token recall": theirs["token"]["macro"][1],

@@ -5,20 +5,24 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import fresh.cli.main
 import small
+from command import Command
 from fresh.cli.main import COMMANDS, main
+from fresh.cli.options import with_flags
 from fresh.config import list_settings
 from fresh.data.splits import Splits
 from fresh.document import Document
 from fresh.methods.config import RunConfig, settings_of_methods
 from fresh.rationalizer import Rationalizer
 
-CPU = ("--device", "cpu")
+FRESH = str(Path(sys.executable).with_name("fresh"))
 TEXTS = ["The film, was good!", "an awful  story\nof two old men", "“great” 😀 sea film it plays in the"]
 
 
@@ -28,38 +32,33 @@ def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user does."""
-    command = [str(Path(sys.executable).with_name("fresh")), *arguments]
-    surroundings = {**os.environ, **environment}
-    return subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
-
-
-def test_help_lists_the_commands_without_loading_torch() -> None:
+def run_help(*commands: list[str]) -> str:
+    """Print some help in a new process, and fail if it imports what takes long."""
     code = (
-        "import sys, contextlib\nfrom fresh.cli.main import main\n"
-        "with contextlib.suppress(SystemExit):\n    main(['--help'])\n"
-        "print({'torch', 'transformers', 'numpy', 'rich'} & sys.modules.keys())"
+        f"import sys, contextlib\nfrom fresh.cli.main import main\nfor command in {commands!r}:\n"
+        "    with contextlib.suppress(SystemExit):\n        main([*command, '--help'])\n"
+        "assert not {'torch', 'transformers', 'scipy', 'huggingface_hub'} & sys.modules.keys()\n"
+        "print({'numpy', 'rich'} & sys.modules.keys())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "COLUMNS": "80"}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    ).stdout
+
+
+def test_help_lists_the_commands_at_once() -> None:
+    shown = run_help([])
     for command in COMMANDS:
-        assert f"\n    {command} " in done.stdout
-    assert done.stdout.endswith("set()\n")
+        assert f"\n    {command} " in shown
+    assert shown.endswith("set()\n")
 
 
 def test_help_of_each_command_has_an_example_and_loads_no_torch() -> None:
-    code = (
-        "import sys, contextlib\nfrom fresh.cli.main import COMMANDS, main\n"
-        "for command in COMMANDS:\n    with contextlib.suppress(SystemExit):\n        main([command, '--help'])\n"
-        "print({'torch', 'transformers', 'scipy', 'huggingface_hub'} & sys.modules.keys())"
-    )
-    environment = {**os.environ, "COLUMNS": "80"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    shown = run_help(*([command] for command in COMMANDS))
     for command in COMMANDS:
-        assert f"usage: fresh {command} " in done.stdout
-        assert f"\n  fresh {command} " in done.stdout or f"\n  fresh {command}\n" in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    assert done.stdout.endswith("set()\n")
+        assert f"usage: fresh {command} " in shown
+        assert f"\n  fresh {command} " in shown or f"\n  fresh {command}\n" in shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_help_of_training_names_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,23 +71,21 @@ def test_help_of_training_names_every_setting(capsys: pytest.CaptureFixture[str]
         assert setting.help.split(".")[0][:40] in words
 
 
-def test_training_ends_with_the_table_and_the_place(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
-    data = small.write_csv(
-        tmp_path / "reviews.csv",
-        [{"review": row["text"], "sentiment": row["label"]} for row in small.rows(toy.train[:60])],
-    )
+def test_training_ends_with_a_report_and_the_folder(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+    rows = [{"review": row["text"], "sentiment": row["label"]} for row in small.rows(toy.train[:60])]
+    data = str(small.write_csv(tmp_path / "reviews.csv", rows))
     config = tmp_path / "run.toml"
     config.write_text("ratio = 0.5\n[train]\nepochs = 9\nseed = 4\n[scoring]\nlayer = -2\n", encoding="utf-8")
     out = str(tmp_path / "my model")
     columns = ("--text", "review", "--label=sentiment", "--config", str(config))
-    done = run("train", str(data), "--out", out, *columns, *small.options(encoders["bert"]), COLUMNS="100")
+    command = [FRESH, "train", data, "--out", out, *columns, *small.options(encoders["bert"])]
+    done = subprocess.run(command, env={**os.environ, "COLUMNS": "100"}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "48 train, 6 dev, 6 test documents; 2 classes: neg, pos." in done.stderr
     *table, last = done.stdout.splitlines()
     assert last == f"Saved in {out}. Try: fresh explain '{out}' \"Some text.\""
     names = [line.strip().partition("  ")[0] for line in table if re.search(r"\) +[\d.]+%", line)]
-    shown = ["full text (support model)", "FRESH (attention_gradient)", "random words", "complement"]
-    assert names[:4] == shown
+    assert names[:4] == ["full text (support model)", "FRESH (attention_gradient)", "random words", "complement"]
     assert names[4].startswith("majority class (")
     assert table[-1] == f"Report: {out}-report.html"
     assert "FRESH (attention_gradient)" in Path(f"{out}-report.html").read_text(encoding="utf-8")
@@ -97,31 +94,19 @@ def test_training_ends_with_the_table_and_the_place(toy: Splits, encoders: dict[
     assert settings["scoring"]["layer"] == -2
 
 
-def test_a_text_is_shown_with_the_words_that_were_read(
-    saved: str, model: Rationalizer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["explain", saved, "The film, was good!", *CPU]) == 0
+def test_a_text_is_shown_with_the_words_that_were_read(saved: str, model: Rationalizer, command: Command) -> None:
+    shown = command("explain", saved, "The film, was good!")
     found = model.explain("The film, was good!")
-    first, second = capsys.readouterr().out.splitlines()[:2]
+    first, second = shown.out.splitlines()[:2]
     assert first.startswith(f"{found.prediction.label} (probability {found.prediction.probability:.2f}), from 2 of 6")
-    shown = "".join(word + " " for word in found.rationale.words).split()
-    assert all(word in second[second.index("[") :] for word in shown)
+    assert all(word in second[second.index("[") :] for word in found.rationale.words)
     assert second.replace("[", "").replace("]", "") == "The film, was good!"
+    assert command("explain", saved, "--device", "cpu", "The film, was good!") == shown  # options may come first
 
 
-def test_the_text_may_stand_behind_options(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", saved, *CPU, "a good film"]) == 0
-    behind = capsys.readouterr()
-    assert main(["explain", saved, "a good film", *CPU]) == 0
-    assert capsys.readouterr() == behind
-
-
-def test_a_column_of_queries_can_be_left_out(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = str(small.write_jsonl(tmp_path / "in.jsonl", [{"text": "a film", "query": "why?"}]))
-    assert main(["explain", saved, "--input", source, *CPU]) == 1
-    message = "Document 'in-1' has a query, but this model was trained without queries. Leave it out."
-    assert capsys.readouterr().err == f"fresh explain: {message}\n"
-    assert main(["explain", saved, "--input", source, "--query", "", *CPU]) == 0
+def test_a_column_of_queries_can_be_left_out(saved: str, here: Path, command: Command) -> None:
+    source = small.write_jsonl(here / "in.jsonl", [{"text": "a film", "query": "why?"}])
+    command("explain", saved, "--input", source, "--query", "")
 
 
 def write_input(kind: str, folder: Path) -> Path:
@@ -137,14 +122,12 @@ def write_input(kind: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "jsonl.gz"])
-def test_a_file_gives_a_line_a_text(
-    kind: str, saved: str, model: Rationalizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_is_explained_line_by_line(
+    kind: str, saved: str, model: Rationalizer, here: Path, command: Command
 ) -> None:
-    source, target = write_input(kind, tmp_path), tmp_path / "out.jsonl"
-    options = ["--text", "review", "--id", "name", "--output", str(target), *CPU]
-    assert main(["explain", saved, "--input", str(source), *options]) == 0
-    assert capsys.readouterr().out == ""
-    records = lines(target.read_text(encoding="utf-8"))
+    options = ("--text", "review", "--id", "name", "--output", "out.jsonl")
+    assert command("explain", saved, "--input", write_input(kind, here), *options).out == ""
+    records = lines(Path("out.jsonl").read_text(encoding="utf-8"))
     documents = [Document.from_text(text, id=f"n{number}") for number, text in enumerate(TEXTS)]
     for record, text, found in zip(records, TEXTS, model.explain(documents), strict=True):
         assert list(record) == ["id", "label", "probability", "probabilities", "rationale", "ratio"]
@@ -156,12 +139,8 @@ def test_a_file_gives_a_line_a_text(
         assert all(text[span["start"] : span["end"]] == span["text"] for span in record["rationale"])
 
 
-def test_lines_go_to_standard_output_with_scores(
-    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = write_input("jsonl", tmp_path)
-    assert main(["explain", saved, "--input", str(source), "--text", "review", "--scores", *CPU]) == 0
-    shown = capsys.readouterr()
+def test_lines_with_scores_go_to_standard_output(saved: str, here: Path, command: Command) -> None:
+    shown = command("explain", saved, "--input", write_input("jsonl", here), "--text", "review", "--scores")
     assert shown.err == ""
     for number, (record, text) in enumerate(zip(lines(shown.out), TEXTS, strict=True), start=1):
         assert record["id"] == f"in-{number}"
@@ -169,50 +148,31 @@ def test_lines_go_to_standard_output_with_scores(
         assert len(record["scores"]) == len(record["words"])
 
 
-def test_texts_come_from_standard_input(
-    saved: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_texts_are_read_from_standard_input(saved: str, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     given = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
-    assert main(["explain", saved, "--input", "-", *CPU]) == 0
-    shown = capsys.readouterr()
+    shown = command("explain", saved, "--input", "-")
     assert [record["id"] for record in lines(shown.out)] == [f"standard input-{n}" for n in (1, 2, 3)]
     assert shown.err == ""
 
 
-def test_an_output_file_is_replaced_only_when_asked(
-    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, target = write_input("csv", tmp_path), tmp_path / "out.jsonl"
-    target.write_text("mine", encoding="utf-8")
-    command = ["explain", saved, "--input", str(source), "--text", "review", "--output", str(target), *CPU]
-    assert main(command) == 1
-    message = f"fresh explain: {target} already exists. Choose another path, or replace it: --overwrite.\n"
-    assert capsys.readouterr().err == message
-    assert target.read_text(encoding="utf-8") == "mine"
-    assert main([*command, "--overwrite"]) == 0
-    assert len(lines(target.read_text(encoding="utf-8"))) == 3
+def test_an_unreadable_input_leaves_no_output(saved: str, here: Path, command: Command) -> None:
+    options = ("--text", "txt", "--output", "out.jsonl")
+    command("explain", saved, "--input", write_input("csv", here), *options, status=1)
+    assert not Path("out.jsonl").exists()
 
 
-def test_an_input_that_cannot_be_read_leaves_no_output(saved: str, tmp_path: Path) -> None:
-    source, target = write_input("csv", tmp_path), tmp_path / "out.jsonl"
-    assert main(["explain", saved, "--input", str(source), "--text", "txt", "--output", str(target), *CPU]) == 1
-    assert not target.exists()
-
-
-def test_a_big_input_is_read_in_groups(
-    saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pulled, written, ahead = [0], [0], [0]
+def test_a_large_input_is_read_in_batches(saved: str, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    read, written, ahead = [0], [0], [0]
 
     class Many:
         """A thousand rows that exist one at a time."""
 
         def readline(self, _size: int) -> bytes:
-            if pulled[0] == 1000:
+            if read[0] == 1000:
                 return b""
-            pulled[0] += 1
-            ahead[0] = max(ahead[0], pulled[0] - written[0])
+            read[0] += 1
+            ahead[0] = max(ahead[0], read[0] - written[0])
             return b'{"text": "a film"}\n'
 
     def to_record(explanation: Any, _scores: bool) -> dict[str, str]:
@@ -221,45 +181,80 @@ def test_a_big_input_is_read_in_groups(
 
     monkeypatch.setattr("sys.stdin", type("Input", (), {"buffer": Many()}))
     monkeypatch.setattr("fresh.reporting.console.to_record", to_record)
-    assert main(["explain", saved, "--input", "-", *CPU]) == 0
-    assert len(lines(capsys.readouterr().out)) == 1000
+    assert len(lines(command("explain", saved, "--input", "-").out)) == 1000
     assert ahead[0] == 256
 
 
-def test_too_long_texts_are_left_out_when_asked(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_skip_bad_leaves_out_texts_that_are_too_long(saved: str, here: Path, command: Command) -> None:
     rows = [{"text": text, "label": "pos"} for text in ("a good film", "good " * 5000, "...", "it was bad")]
-    source = str(small.write_jsonl(tmp_path / "in.jsonl", [*rows, {"text": "unlabelled"}]))
-    assert main(["explain", saved, "--input", source, "--skip-bad", *CPU]) == 0
-    shown = capsys.readouterr()
+    source = small.write_jsonl(here / "in.jsonl", [*rows, {"text": "unlabelled"}])
+    shown = command("explain", saved, "--input", source, "--skip-bad")
     assert [record["id"] for record in lines(shown.out)] == ["in-1", "in-3", "in-4", "in-5"]
     assert shown.err.startswith("Left out 1 of 5 rows: Text 'in-2' has 5000 words")
-    assert main(["evaluate", saved, source, "--skip-bad", *CPU]) == 0
-    shown = capsys.readouterr()
+    shown = command("evaluate", saved, source, "--skip-bad")
     assert "Left out 2 of 5 rows: in.jsonl, line 5: there is no label. Text 'in-2'" in shown.err
     assert "3 test documents" in shown.out
 
 
-def test_a_closed_pipe_is_no_error(saved: str, tmp_path: Path) -> None:
-    source = str(small.write_jsonl(tmp_path / "in.jsonl", [{"text": "a film"}] * 3000))
-    command = f"'{Path(sys.executable).with_name('fresh')}' explain '{saved}' --input '{source}' --device cpu | head -1"
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
+def run_in_shell(format_: str, saved: str, n_rows: int) -> subprocess.CompletedProcess[str]:
+    """Explain so many texts in a shell command."""
+    small.write_jsonl(Path("in.jsonl"), [{"text": "a film"}] * n_rows)
+    command = format_.format(f"'{FRESH}' explain '{saved}' --input in.jsonl --device cpu")
+    return subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_closed_pipe_is_not_an_error(saved: str) -> None:
+    done = run_in_shell("{} | head -1", saved, 3000)
     assert json.loads(done.stdout)["id"] == "in-1"
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_full_disk_leaves_whole_lines(saved: str, tmp_path: Path) -> None:
-    source = str(small.write_jsonl(tmp_path / "in.jsonl", [{"text": "a film"}] * 300))
-    target = tmp_path / "out.jsonl"
-    fresh = Path(sys.executable).with_name("fresh")
-    explain = f"'{fresh}' explain '{saved}' --input '{source}' --output '{target}' --device cpu"
-    done = subprocess.run(
-        ["/bin/sh", "-c", f"ulimit -f 20; {explain}"],  # no file may have more than 20 blocks of 512 bytes
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_a_full_disk_leaves_whole_lines(saved: str, here: Path) -> None:
+    # No file may have more than 20 blocks of 512 bytes.
+    done = run_in_shell("ulimit -f 20; {} --output out.jsonl", saved, 300)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"fresh explain: [Errno 27] File too large: '{target}'"
-    written = target.read_text(encoding="utf-8")
+    assert done.stderr.splitlines()[-1] == "fresh explain: [Errno 27] File too large: 'out.jsonl'"
+    written = (here / "out.jsonl").read_text(encoding="utf-8")
     assert written.endswith("}\n")
     assert [record["id"] for record in lines(written)] == [f"in-{n}" for n in range(1, 1 + written.count("\n"))]
+
+
+def test_an_interrupt_while_loading_is_quiet(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fresh.cli.main, "_build_parser", interrupted)
+    assert command("train", "x.csv", "--out", "y", status=130).err == "\nInterrupted.\n"
+
+
+def test_diverging_training_is_reported(encoders: dict[str, Path], here: Path, command: Command) -> None:
+    rows = [{"text": f"{word} film", "label": word} for word in ("good", "bad")] * 12
+    file = small.write_csv(here / "in.csv", rows)
+    options = small.options(encoders["bert"], learning_rate=1e30)
+    shown = command("train", file, "--out", "model", *options, status=1)
+    assert re.match(r"fresh train: support model: training diverged in step \d of epoch 1.*learning.rate", shown.last)
+
+
+def test_a_warning_is_one_plain_line(command: Command) -> None:
+    command("explain", "nowhere", "a film", status=1)
+    assert warnings.formatwarning("some text", RuntimeWarning, "file.py", 1) == "Warning: some text\n"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Name it with `text`, or set skip_bad=True.", "Name it with --text, or set --skip-bad."),
+        ("ratio must be in (0, 1], got 20.", "--ratio must be in (0, 1], got 20."),
+        ("a\nratio must be 1 with long=chunk.", "a\n--ratio must be 1 with --long chunk."),
+        ("leave the column out with query=''.", "leave the column out with --query ''."),
+        ("such as space='rate=1e-5:1:log'.", "such as --space rate=1e-5:1:log."),
+        ("choose audit=False or ratio=0.05:0.5.", "choose --no-audit or --ratio 0.05:0.5."),
+        ("No `other`, no other=1, no /text=1/x, no text=a/b, no 'ratio=3'.",) * 2,
+        ("The text must be read: text=mine is a folder.", "The text must be read: text=mine is a folder."),
+    ],
+)
+def test_parameters_in_messages_become_flags(message: str, expected: str) -> None:
+    names = ("text", "skip_bad", "ratio", "long", "query", "space", "audit")
+    flags = {name: [f"--{name.replace('_', '-')}"] for name in names}
+    assert with_flags(message, flags, ["text=mine"]) == expected

@@ -36,6 +36,7 @@ TABLES: dict[str, list[dict[str, Any]]] = {
     "span": [{**REVIEWS[0], "rationale": [[2, 99]]}],
     "some-queries": [{**REVIEWS[0], "query": "why?"}, *REVIEWS[1:]],
     "fair": [{"text": "a film", "label": "fair"}],
+    "plain": [{"text": "a good film", "label": "pos"}],
     "queries": [{"text": "a good film", "label": "pos", "query": "why?"}],
 }
 FILES: dict[str, str | bytes] = {
@@ -80,7 +81,8 @@ def written() -> Iterator[dict[str, str]]:
     printed: dict[str, str] = {}
     yield printed
     if WRITES:
-        GOLDEN.write_text("\n".join(f"$ {command}\n{text}" for command, text in printed.items()), encoding="utf-8")
+        blocks = {command: f"{text}\n" for command, text in read_blocks().items()} | printed
+        GOLDEN.write_text("\n".join(f"$ {command}\n{text}" for command, text in blocks.items()), encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", read_blocks())

@@ -7,19 +7,15 @@ from typing import Any
 
 import pytest
 
+import fresh.study
 import small
+from command import Command
 from fresh.attribution.support_model import SupportModel
-from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
-from fresh.study import items
-from fresh.study.annotators import record_consent, sign_in
-from fresh.study.answers import Answer
-from fresh.study.items import read_documents
-from fresh.study.service import next_item, save_answer
-from fresh.study.store import open_study
+from fresh.study import Answer, next_item, open_study, read_documents, record_consent, save_answer, sign_in
 
 STUDY = """
 corpus = "films.jsonl"
@@ -36,18 +32,16 @@ like = "FRESH"
 [labels]
 pos = "Positive"
 """
+NEW = ("study", "new", "study.toml", "--device", "cpu")
 
 
 @pytest.fixture
-def folder(
-    toy: Splits, support: SupportModel, predictor: Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
-    """Work where a corpus, a model and a study file are."""
-    monkeypatch.chdir(tmp_path)
-    small.write_jsonl(tmp_path / "films.jsonl", small.rows(toy.test))
-    small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(tmp_path / "model")
-    (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
-    return tmp_path
+def folder(toy: Splits, support: SupportModel, predictor: Predictor, here: Path) -> Path:
+    """A working directory with a corpus, a model and a study file."""
+    small.write_jsonl(here / "films.jsonl", small.rows(toy.test))
+    small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(here / "model")
+    (here / "study.toml").write_text(STUDY, encoding="utf-8")
+    return here
 
 
 def answer_all(place: str, codes: Path) -> None:
@@ -65,112 +59,80 @@ def answer_all(place: str, codes: Path) -> None:
                 save_answer(store, who.id, task.item, Answer(label, 4, 5, 2000))
 
 
-def test_a_study_from_file_to_results(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", "new", "study.toml", "--out", "a-study", "--device", "cpu"]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == "4 documents in 2 conditions, 16 answers wanted."
-    assert shown[1] == "4 sign-in codes in a-study/codes.csv, and nowhere else. Give one to each annotator."
-    assert shown[2] == "per_item is 2, an even number: votes can be tied. Choose an odd number."
+def test_a_study_from_file_to_results(folder: Path, command: Command) -> None:
+    assert command(*NEW, "--out", "a-study").out.splitlines() == [
+        "4 documents in 2 conditions, 16 answers wanted.",
+        "4 sign-in codes in a-study/codes.csv, and nowhere else. Give one to each annotator.",
+        "per_item is 2, an even number: votes can be tied. Choose an odd number.",
+    ]
     codes = folder / "a-study" / "codes.csv"
     assert stat.S_IMODE(codes.stat().st_mode) == 0o600
     answer_all("a-study", codes)
-    assert main(["study", "status", "a-study"]) == 0
-    shown = capsys.readouterr().out.splitlines()
+    shown = command("study", "status", "a-study").out.splitlines()
     assert shown[0] == "16 of 16 answers, by 4 of 4 annotators."
     assert shown[1] == "  annotator 1: finished, 4 answers, 2.0 s an answer, 1 of 1 check failed - review"
     outputs = ("--json", "r.json", "--markdown", "r.md", "--csv", "r.csv", "--figure", "r.png")
-    assert main(["study", "results", "a-study", *outputs]) == 0
-    shown_text = capsys.readouterr().out
-    assert shown_text == Path("r.md").read_text(encoding="utf-8")
-    assert re.search(r"\| FRESH +\| +4 \| +[\d.]+ \([\d.]+–[\d.]+\) \| 4\.00 \(4\.00–4\.00\) \|", shown_text)
+    results = command("study", "results", "a-study", *outputs).out
+    assert results == Path("r.md").read_text(encoding="utf-8")
+    assert re.search(r"\| FRESH +\| +4 \| +[\d.]+ \([\d.]+–[\d.]+\) \| 4\.00 \(4\.00–4\.00\) \|", results)
     assert Path("r.csv").read_text(encoding="utf-8").startswith("condition,")
     assert Path("r.png").exists()
-    assert main(["study", "export", "a-study", "--as", "csv", "--output", "answers.csv"]) == 0
-    assert main(["study", "import", "a-study", "answers.csv", "--as", "csv"]) == 0
-    assert "0 new, 24 imported before, 0 left out." in capsys.readouterr().out
-    assert main(["study", "codes", "a-study", "2", "--output", "more.csv"]) == 0
+    command("study", "export", "a-study", "--as", "csv", "--output", "answers.csv")
+    shown = command("study", "import", "a-study", "answers.csv", "--as", "csv").out.splitlines()
+    assert shown == ["0 new, 24 imported before, 0 left out."]
+    command("study", "codes", "a-study", "2", "--output", "more.csv")
     assert len(Path("more.csv").read_text(encoding="utf-8").splitlines()) == 3
-    assert main(["study", "codes", "a-study", "1"]) == 0
-    assert len(capsys.readouterr().out.split("-")) == 4
+    assert len(command("study", "codes", "a-study", "1").out.split("-")) == 4
 
 
-def test_nothing_is_written_if_anything_is_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_written_if_anything_is_wrong(folder: Path, command: Command) -> None:
     wrong = STUDY.replace("sample = 4", "sample = 400") + '[conditions.human]\nkind = "human"\n'
     (folder / "study.toml").write_text(wrong.replace('model = "model"', 'model = "modle"'), encoding="utf-8")
     before = sorted(folder.iterdir())
-    assert main(["study", "new", "study.toml", "--out", "a-study"]) == 1
-    told = capsys.readouterr().err
-    assert "but there are 0 with marked words" in told
-    assert "conditions.FRESH: There is no folder modle. Similar names: model." in told
+    message = command(*NEW, "--out", "a-study", status=1).err
+    assert "but there are 0 with marked words" in message
+    assert "conditions.FRESH: There is no folder modle. Similar names: model." in message
     assert sorted(folder.iterdir()) == before
 
 
-def test_a_folder_that_is_there_is_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", "new", "study.toml", "--out", "model"]) == 1
-    assert capsys.readouterr().err == "fresh study: model already exists. Choose another folder.\n"
-    assert not (folder / "model" / "study.db").exists()
-
-
-def test_a_folder_that_somebody_makes_meanwhile_is_left_alone(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_folder_made_by_somebody_meanwhile_is_left_alone(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def meanwhile(*given: Any) -> list[Example]:
+    def make_folder_meanwhile(*given: Any) -> list[Example]:
         (folder / "a-study").mkdir()
         (folder / "a-study" / "theirs").touch()
         return read_documents(*given)
 
-    monkeypatch.setattr(items, "read_documents", meanwhile)
-    assert main(["study", "new", "study.toml", "--out", "a-study", "--device", "cpu"]) == 1
-    told = "fresh study: a-study cannot be read or written (File exists). Choose another place.\n"
-    assert capsys.readouterr().err == told
+    monkeypatch.setattr(fresh.study, "read_documents", make_folder_meanwhile)
+    message = "fresh study: a-study cannot be read or written (File exists). Choose another place.\n"
+    assert command(*NEW, "--out", "a-study", status=1).err == message
     assert [path.name for path in (folder / "a-study").iterdir()] == ["theirs"]
 
 
-def test_a_study_lives_in_a_database_of_its_own(
-    folder: Path, database: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_study_can_have_its_own_database(folder: Path, database: str, command: Command) -> None:
     url = database if "://" in database else f"sqlite:///{folder}/other.db"
-    assert main(["study", "new", "study.toml", "--database", url, "--codes", "c.csv", "--device", "cpu"]) == 0
+    command(*NEW, "--database", url, "--codes", "c.csv")
     answer_all(url, folder / "c.csv")
-    assert main(["study", "results", url]) == 0
-    assert "16 of 16 answers by 4 annotators." in capsys.readouterr().out
+    assert "16 of 16 answers by 4 annotators." in command("study", "results", url).out
 
 
-def test_too_few_codes_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_codes_are_reported(folder: Path, command: Command) -> None:
     (folder / "study.toml").write_text("annotators = 3\n" + STUDY, encoding="utf-8")
-    assert main(["study", "new", "study.toml", "--out", "few", "--device", "cpu"]) == 0
-    assert "at least 4 annotators. To add some: fresh study codes." in capsys.readouterr().out
+    assert "at least 4 annotators. To add some: fresh study codes." in command(*NEW, "--out", "few").out
 
 
-def test_one_of_a_thing_is_told_as_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("films.csv").write_text("text,label\na good film,pos\na bad film,neg\n", encoding="utf-8")
+def test_counts_of_one_are_singular(here: Path, command: Command) -> None:
+    (here / "films.csv").write_text("text,label\na good film,pos\na bad film,neg\n", encoding="utf-8")
     settings = "sample = 1\nper_item = 1\npractice = 0\nchecks = 0\n"
-    Path("s.toml").write_text(
-        f'corpus = "films.csv"\n{settings}[conditions.all]\nkind = "full_text"\n', encoding="utf-8"
-    )
-    assert main(["study", "new", "s.toml", "--out", "one"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    text = f'corpus = "films.csv"\n{settings}[conditions.all]\nkind = "full_text"\n'
+    (here / "study.toml").write_text(text, encoding="utf-8")
+    assert command(*NEW, "--out", "one").out.splitlines() == [
         "1 document in 1 condition, 1 answer wanted.",
         "1 sign-in code in one/codes.csv, and nowhere else. Give one to each annotator.",
     ]
     answer_all("one", Path("one/codes.csv"))
-    assert main(["study", "status", "one"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    assert command("study", "status", "one").out.splitlines() == [
         "1 of 1 answer, by 1 of 1 annotator.",
         "  annotator 1: finished, 1 answer, 2.0 s an answer",
     ]
-    assert main(["study", "results", "one"]) == 0
-    assert "1 of 1 answer by 1 annotator.\n" in capsys.readouterr().out
-
-
-def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    for action in ("new", "status", "codes", "results", "export", "import"):
-        with pytest.raises(SystemExit) as caught:
-            main(["study", action, "--help"])
-        assert caught.value.code == 0
-    shown = capsys.readouterr().out
-    for taught in ("[conditions.human]", "items.config.yaml", "Batch_1_batch_results.csv --as mturk"):
-        assert taught in shown
+    assert "1 of 1 answer by 1 annotator.\n" in command("study", "results", "one").out

@@ -1,6 +1,7 @@
 """Models with predefined answers: no network, and figures that can be computed by hand."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -12,42 +13,30 @@ from fresh.rationalizer import Rationalizer
 NAMES = {"p": "pos", "n": "neg", "x": "great"}
 
 
+@dataclass
 class Stub:
     """Answers documents in order from a string of letters, and keeps the first words of each."""
 
-    check_query = Rationalizer.check_query
+    answers: str
+    labels: tuple[str, ...] = ("neg", "pos")
+    needs_query: bool = False
+    n_kept: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    fingerprints: None = None
 
-    def __init__(
-        self, answers: str, labels: Sequence[str], needs_query: bool, n_kept: int, settings: Mapping[str, Any]
-    ):
-        self.answers = answers
-        self.labels = tuple(labels)
-        self.needs_query = needs_query
-        self.fingerprints = None
-        self.n_kept = n_kept
-        self.settings = settings
+    check_query = Rationalizer.check_query
 
     def explain_stream(self, documents: Iterator[Document], ratio: float | None = None) -> Iterator[Explanation]:
         for document, answer in zip(documents, self.answers, strict=True):
             if answer == "!":
                 raise ValueError(f"Document {document.id!r} cannot be read.")
             prediction = Prediction(NAMES[answer], {label: float(label == NAMES[answer]) for label in self.labels})
-            yield Explanation(
-                document,
-                Mask(np.arange(len(document.words)) < self.n_kept),
-                document.cut(Mask(np.arange(len(document.words)) < self.n_kept)),
-                prediction,
-            )
+            mask = Mask(np.arange(len(document.words)) < self.n_kept)
+            yield Explanation(document, mask, document.cut(mask), prediction)
 
 
-def stub(
-    answers: str,
-    labels: Sequence[str] = ("neg", "pos"),
-    needs_query: bool = False,
-    n_kept: int = 1,
-    settings: Mapping[str, Any] | None = None,
-) -> Rationalizer:
-    return cast("Rationalizer", Stub(answers, labels, needs_query, n_kept, settings or {}))
+def stub(*arguments: Any, **named: Any) -> Rationalizer:
+    return cast("Rationalizer", Stub(*arguments, **named))
 
 
 def examples(gold: str, n_marked: int = 0, query: str = "", n_asked: int = 1) -> list[Example]:

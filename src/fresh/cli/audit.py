@@ -1,5 +1,3 @@
-"""`fresh audit`."""
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +36,11 @@ _OTHER_SEED = (
     "--seed out, or name the test file with --test."
 )
 _TRIALS = 2000
+_FILES = {
+    "json": "Write the verdicts as JSON",
+    "markdown": "Write the verdicts as Markdown",
+    "html": "Write a page with verdicts, figures and documents",
+}
 _USELESS_WITH_EXPLAINED = ("html", "whole", "trials", "seed", "data_dir", "dev", "test", "dev_share", "test_share")
 _REPLAYED = (
     "Where replay holds, the saved answers are those that the model gives to the saved words and nothing else. The "
@@ -45,37 +48,27 @@ _REPLAYED = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh audit`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh audit MODEL DATA [DATA ...] [options]"
-    parser.description = ABOUT
-    options.add_model(parser)
-    options.add_data(parser)
-    options.add_data_dir(parser)
+    options.add_shared(parser, "model", "data", "--data-dir")
     parser.add_argument("--whole", action="store_true", help="Audit all of DATA, which is new to the model")
     text = "Only replay what fresh explain wrote for all of DATA; needs no labels"
     parser.add_argument("--explained", metavar="FILE", help=text)
     parser.add_argument("--trials", type=int, metavar="N", help=f"Number of changes to try (default: {_TRIALS})")
     text = "Seed of the splits and the trials (default: the seed of the training)"
     parser.add_argument("--seed", type=int, metavar="N", help=text)
-    parser.add_argument("--json", metavar="FILE", help="Write the verdicts as JSON")
-    parser.add_argument("--markdown", metavar="FILE", help="Write the verdicts as Markdown")
-    parser.add_argument("--html", metavar="FILE", help="Write a page with verdicts, figures and documents")
-    options.add_overwrite(parser)
-    options.add_device(parser)
-    if with_settings:
-        options.add_data_settings(parser, (*options.LABEL_SETTINGS, "dev", "test", "dev_share", "test_share"))
+    options.add_files(parser, _FILES)
+    options.add_shared(parser, "--overwrite", "--device")
+    options.add_data_settings(parser, (*options.LABEL_SETTINGS, "dev", "test", "dev_share", "test_share"))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Audit a saved model, show the verdicts, and write the files."""
     from fresh._io import write_text
     from fresh.progress import Terminal
 
-    for path in filter(None, (args.json, args.markdown, args.html)):
-        for source in filter(None, (args.data[0], args.explained)):
-            options.check_output(path, source, args.overwrite)
-    result = _audit(args, Terminal()) if args.explained is None else _replay(args, Terminal())
+    for source in (args.data[0], args.explained):
+        options.check_outputs(args, args.json, args.markdown, args.html, source=source)
+    result = _audit(args, Terminal()) if args.explained is None else _replay(args)
     for path, text in ((args.json, result.to_json()), (args.markdown, result.to_markdown())):
         if path:
             write_text(Path(path), text)
@@ -86,9 +79,9 @@ def _audit(args: argparse.Namespace, progress: "Progress") -> "Audit":
     from fresh.audit import audit
     from fresh.evaluation.evaluation import evaluate
     from fresh.evaluation.html_report import write_html_report
-    from fresh.rationalizer import Rationalizer
 
-    model = Rationalizer.from_pretrained(args.model, device=args.device)
+    # The same seed gives the same splits, so that the test split has no training documents.
+    model = options.load_model(args)
     trained_seed = model.settings.get("train", {}).get("seed", 0)
     if args.seed is None:
         args.seed = trained_seed
@@ -105,12 +98,10 @@ def _audit(args: argparse.Namespace, progress: "Progress") -> "Audit":
     return result
 
 
-def _replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
+def _replay(args: argparse.Namespace) -> "Audit":
     """Compute saved answers again from the saved rationales alone."""
     from fresh.audit import Audit, replay_saved
     from fresh.data.splits import BadRows, read_documents
-    from fresh.evaluation.warnings import drop_too_long
-    from fresh.rationalizer import Rationalizer
 
     useless = [name for name in _USELESS_WITH_EXPLAINED if getattr(args, name, None) not in (None, False)]
     if useless:
@@ -119,17 +110,11 @@ def _replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
         raise ValueError("--explained is for one file: give only the file that was explained.")
     if not Path(args.explained).exists():
         raise ValueError(f"There is no file {args.explained}. Name a file that `fresh explain --output` wrote.")
-    model, config, bad = (
-        Rationalizer.from_pretrained(args.model, device=args.device),
-        options.data_config(args),
-        BadRows(),
-    )
-    documents = read_documents(args.data[0], config, bad)
-    if config.skip_bad:
-        documents = drop_too_long(documents, model, bad)
+    model, bad = options.load_model(args), BadRows()
+    documents = read_documents(args.data[0], options.data_config(args), bad)
+    documents = options.drop_too_long(documents, args, model, bad)
     verdict = replay_saved(model, list(documents), Path(args.explained))
-    if bad.count:
-        progress.say(bad.summary())
+    options.report_bad_rows(bad)
     result = Audit((verdict,), _REPLAYED)
     _show(result)
     return result
@@ -159,8 +144,7 @@ def _read_data(
         bad.total = len(examples)
     if options.data_config(args).skip_bad:
         examples = drop_too_long_examples(examples, model, bad)
-    if bad.count:
-        progress.say(bad.summary())
+    options.report_bad_rows(bad)
     return examples, dict(others)
 
 

@@ -1,9 +1,7 @@
-"""`fresh compare`."""
-
 import argparse
 import glob
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,10 +33,8 @@ _FILES = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh compare`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh compare MODEL MODEL [MODEL ...] --data FILE [options]"
-    parser.description = ABOUT
     text = (
         "Folder of a saved model, its name on the Hugging Face Hub, NAME=MODEL, or NAME=PATTERN for runs with several "
         "seeds"
@@ -46,19 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     parser.add_argument("models", nargs="+", metavar="MODEL", help=text)
     text = "File with labeled texts, or the name of a corpus, of which the test split is used"
     parser.add_argument("--data", required=True, metavar="FILE", help=text)
-    options.add_data_dir(parser)
+    options.add_shared(parser, "--data-dir")
     text = "Test all other models against this one (default: test each pair)"
     parser.add_argument("--against", metavar="MODEL", help=text)
-    for name, about in _FILES.items():
-        parser.add_argument(f"--{name}", metavar="FILE", help=about)
-    options.add_overwrite(parser)
-    options.add_device(parser)
-    if with_settings:
-        options.add_data_settings(parser, options.LABEL_SETTINGS)
+    options.add_files(parser, _FILES)
+    options.add_shared(parser, "--overwrite", "--device")
+    options.add_data_settings(parser, options.LABEL_SETTINGS)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Measure and test saved models, show the tables, and write the files."""
+def run(args: argparse.Namespace) -> None:
     from fresh._io import write_text
     from fresh.evaluation.comparison import compare, compare_groups
     from fresh.progress import Terminal
@@ -74,15 +66,12 @@ def run(args: argparse.Namespace) -> int:
     else:
         report = compare_groups(groups, examples, Terminal(), against)
     _show(report)
-    texts: dict[str, Callable[[], str]] = {
-        "json": report.to_json,
-        "markdown": report.to_markdown,
-        "html": lambda: report.to_html(Path(args.data).name),
-    }
-    for kind in _FILES:
-        if getattr(args, kind) is not None:
-            write_text(Path(getattr(args, kind)), texts[kind]())
-    return 0
+    if args.json is not None:
+        write_text(Path(args.json), report.to_json())
+    if args.markdown is not None:
+        write_text(Path(args.markdown), report.to_markdown())
+    if args.html is not None:
+        write_text(Path(args.html), report.to_html(Path(args.data).name))
 
 
 class _LazyModels(Mapping[str, "Rationalizer"]):
@@ -111,7 +100,7 @@ def _check_outputs(args: argparse.Namespace) -> None:
             raise ValueError(f"--{kind} needs a file: standard output has the tables.")
         if list(paths.values()).count(path) > 1:
             raise ValueError(f"{path} is named for two outputs. Give each output its own file.")
-        options.check_output(path, args.data, args.overwrite)
+    options.check_outputs(args, *paths.values(), source=args.data)
 
 
 def _find_models(arguments: Sequence[str]) -> dict[str, list[str]]:
@@ -120,7 +109,7 @@ def _find_models(arguments: Sequence[str]) -> dict[str, list[str]]:
     owners: dict[Path, str] = {}
     for argument in arguments:
         name, sign, pattern = argument.partition("=")
-        if not sign or Path(argument).exists():
+        if not sign or Path(argument).exists():  # a folder may be called ratio=0.2
             name = pattern = _without_slash(argument)
         elif not name or not pattern:
             raise ValueError(
@@ -130,6 +119,7 @@ def _find_models(arguments: Sequence[str]) -> dict[str, list[str]]:
             raise ValueError(f"Two models have the name {name}. Give each its own: NAME=MODEL.")
         models[name] = _match_models(argument, pattern)
         for path in models[name]:
+            # A model compared with itself would look like a finding.
             owner = owners.setdefault(Path(path).resolve(), argument)
             if owner != argument:
                 raise ValueError(f"{path} is in {owner} and in {argument}. Give it once.")
@@ -151,6 +141,7 @@ def _match_models(argument: str, pattern: str) -> list[str]:
     models = [path for path in matched if (Path(path) / MANIFEST).is_file()]
     if not models:
         raise ValueError(f"{argument}: {pattern} matches no saved model. Check the folder, or name the models.")
+    # `fresh train` puts a report beside each model.
     reports = {str(report_path(Path(path))) for path in models}
     others = [path for path in matched if path not in models and path not in reports]
     if others:

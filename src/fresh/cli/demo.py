@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fresh.cli.options import add_overwrite
+from fresh.cli.options import add_shared
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fresh.document import Example, Explanation
     from fresh.rationalizer import Rationalizer
 
@@ -36,44 +34,33 @@ _N_SHOWN = {True: 2, False: 1}
 """How many right and wrong answers are shown for each label."""
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh demo`."""
-    parser.description = ABOUT
-    parser.add_argument(
-        "--out", default="fresh-demo", metavar="MODEL", help="Folder for the model (default: %(default)s)"
-    )
-    add_overwrite(parser)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    text = "Folder for the model (default: %(default)s)"
+    parser.add_argument("--out", type=Path, default="fresh-demo", metavar="MODEL", help=text)
+    add_shared(parser, "--overwrite")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Train on film reviews and show some answers."""
+def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
-    train_demo(Path(args.out), args.overwrite, Console())
-    return 0
-
-
-def train_demo(out: Path, overwrite: bool, console: "Console") -> "Rationalizer":
-    """Train on film reviews, and show the report, some answers and what to try next."""
     from fresh.data.corpora import read_demo
     from fresh.evaluation.html_report import report_path
     from fresh.pipeline import train
     from fresh.reporting.console import show_explanation, show_report
 
-    splits = read_demo()
-    console.print("Sentences from film reviews: is the critic for or against the film?", highlight=False)
-    console.print(f"The predictor reads {_RATIO:.0%} of the words of each and answers from them.\n", highlight=False)
-    model = train(splits, out=out, overwrite=overwrite, ratio=_RATIO, **_SETTINGS)
+    console, splits = Console(highlight=False), read_demo()
+    console.print("Sentences from film reviews: is the critic for or against the film?")
+    console.print(f"The predictor reads {_RATIO:.0%} of the words of each and answers from them.\n")
+    model = train(splits, out=args.out, overwrite=args.overwrite, ratio=_RATIO, **_SETTINGS)
     if model.report is not None:
         show_report(console, model.report)
-    console.print("\nUnderlined or in brackets: the words that the predictor read.\n", highlight=False)
+    console.print("\nUnderlined or in brackets: the words that the predictor read.\n")
     for example, explanation in _choose_examples(splits.test, model):
         show_explanation(console, explanation, example.label)
     called = Path(sys.argv[0])
     command = str(called) if called.name == "fresh" and not shutil.which("fresh") else "fresh"
-    text = _NEXT.format(out=out, page=report_path(out), fresh=command)
-    console.print(text, highlight=False, markup=False, soft_wrap=True)  # commands stay on one line
-    return model
+    text = _NEXT.format(out=args.out, page=report_path(args.out), fresh=command)
+    console.print(text, markup=False, soft_wrap=True)  # commands stay on one line
 
 
 def _choose_examples(examples: "Sequence[Example]", model: "Rationalizer") -> "list[tuple[Example, Explanation]]":

@@ -2,15 +2,14 @@
 
 import argparse
 import statistics
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fresh.cli import options
-from fresh.cli.table import print_table, write_table
+from fresh.cli.table import show_table
 
 if TYPE_CHECKING:
     from fresh.document import Example
@@ -40,30 +39,21 @@ _NOTES = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh describe`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh describe DATA [DATA ...] [options]"
-    parser.description = ABOUT
     parser.add_argument("data", nargs="+", metavar="DATA", help="Files, folders, or names of the paper's corpora")
-    parser.add_argument("--data-dir", metavar="DIR", help="Folder with the files of named corpora")
+    options.add_shared(parser, "--data-dir")
     text = "Format of the table (default: markdown)"
     parser.add_argument("--as", dest="form", choices=("markdown", "csv", "latex"), help=text)
     parser.add_argument("--output", default="-", metavar="FILE", help="Write to a file")
-    options.add_overwrite(parser)
-    if with_settings:
-        options.add_data_settings(parser, (*options.LABEL_SETTINGS, "dev", "test"))
+    options.add_shared(parser, "--overwrite")
+    options.add_data_settings(parser, (*options.LABEL_SETTINGS, "dev", "test"))
 
 
-def run(args: argparse.Namespace) -> int:
-    """Describe all data in one table."""
-    options.check_output(args.output, args.data[0], args.overwrite)
+def run(args: argparse.Namespace) -> None:
+    options.check_outputs(args, args.output, source=args.data[0])
     described = [one for name in args.data for one in describe(Path(name).name or name, _read(name, args))]
-    table = description_table(described)
-    if args.output == "-" and args.form is None and sys.stdout.isatty():
-        print_table(table)
-    else:
-        write_table(table, args.form or "markdown", args.output)
-    return 0
+    show_table(description_table(described), args.form, args.output)
 
 
 def _read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example]]":
@@ -89,28 +79,16 @@ def _read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example
 
 
 @dataclass(frozen=True, slots=True)
-class _Spread:
-    """Mean and maximum."""
-
-    mean: float
-    maximum: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "_Spread | None":
-        return cls(statistics.fmean(values), max(values)) if values else None
-
-
-@dataclass(frozen=True, slots=True)
 class _Description:
-    """One split of a corpus in numbers."""
+    """One split of a corpus in numbers; each pair is a mean and a maximum."""
 
     corpus: str
     split: str
     n_documents: int
-    words: _Spread
-    query_words: _Spread | None
+    words: tuple[float, float]
+    query_words: tuple[float, float] | None
     """None without queries."""
-    marked: _Spread | None
+    marked: tuple[float, float] | None
     """Share of the words in human rationales; None without any."""
     n_marked: int
     """Documents with a human rationale."""
@@ -124,26 +102,22 @@ class _Description:
         from fresh.metrics.bootstrap import short
 
         shares = " / ".join(short(count / self.n_documents) for count in self.classes.values())
-        query = _NONE if self.query_words is None else _format_counts(self.query_words)
-        marked = _NONE if self.marked is None else f"{short(self.marked.mean)} / {short(self.marked.maximum)}"
-        counts = (f"{self.n_marked:,}" if self.n_marked else _NONE, shares, f"{self.n_seen:,}")
-        words = _format_counts(self.words)
-        return (self.corpus, self.split, f"{self.n_documents:,}", words, query, marked, *counts)
+        words, query = (
+            _NONE if pair is None else f"{pair[0]:,.0f} / {pair[1]:,.0f}" for pair in (self.words, self.query_words)
+        )
+        marked = _NONE if self.marked is None else " / ".join(map(short, self.marked))
+        n_marked = f"{self.n_marked:,}" if self.n_marked else _NONE
+        counts = (f"{self.n_documents:,}", words, query, marked, n_marked, shares, f"{self.n_seen:,}")
+        return (self.corpus, self.split, *counts)
 
     def record(self) -> dict[str, object]:
         """Return all figures in full."""
-        spreads = {"words": self.words, "query words": self.query_words, "words marked": self.marked}
-        figures: dict[str, object] = {}
-        for name, spread in spreads.items():
-            figures[f"{name} mean"] = "" if spread is None else spread.mean
-            figures[f"{name} most"] = "" if spread is None else spread.maximum
+        record: dict[str, object] = {"corpus": self.corpus, "split": self.split, "documents": self.n_documents}
+        pairs = {"words": self.words, "query words": self.query_words, "words marked": self.marked}
+        for name, pair in pairs.items():
+            record[f"{name} mean"], record[f"{name} most"] = pair or ("", "")
         classes = "; ".join(f"{label}: {count}" for label, count in self.classes.items())
-        about = {"corpus": self.corpus, "split": self.split, "documents": self.n_documents}
-        return {**about, **figures, "with marks": self.n_marked, "classes": classes, "seen before": self.n_seen}
-
-
-def _format_counts(spread: _Spread) -> str:
-    return f"{spread.mean:,.0f} / {spread.maximum:,.0f}"
+        return {**record, "with marks": self.n_marked, "classes": classes, "seen before": self.n_seen}
 
 
 def describe(corpus: str, parts: "Mapping[str, Sequence[Example]]") -> list[_Description]:
@@ -159,37 +133,33 @@ def describe(corpus: str, parts: "Mapping[str, Sequence[Example]]") -> list[_Des
     for split, examples in parts.items():
         keys = [normalize(example.document) for example in examples]
         counts = Counter(example.label for example in examples)
-        words = _Spread.of([len(example.document.words) for example in examples])
         query_lengths = [len(example.document.query) for example in examples]
         shares = [example.human.ratio for example in examples if example.human is not None and example.human.ratio]
-        assert words is not None
-        described.append(
-            _Description(
-                corpus,
-                split,
-                len(examples),
-                words,
-                _Spread.of(query_lengths) if any(query_lengths) else None,
-                _Spread.of(shares),
-                len(shares),
-                {label: counts[label] for label in labels},
-                sum(key in seen for key in keys),
-            )
+        split_described = _Description(
+            corpus=corpus,
+            split=split,
+            n_documents=len(examples),
+            words=_spread([len(example.document.words) for example in examples]),
+            query_words=_spread(query_lengths) if any(query_lengths) else None,
+            marked=_spread(shares) if shares else None,
+            n_marked=len(shares),
+            classes={label: counts[label] for label in labels},
+            n_seen=sum(key in seen for key in keys),
         )
-        seen |= set(keys)
+        described.append(split_described)
+        seen |= set(keys)  # after the split, so that repetitions inside it do not count
     return described
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float]:
+    return statistics.fmean(values), max(values)
 
 
 def description_table(described: Sequence[_Description]) -> "Table":
     """Make a table of all splits of all corpora."""
     from fresh.reporting.tables import Table
 
+    labels = {one.corpus: ", ".join(one.classes) for one in described}
+    notes = (*_NOTES, *(f"Classes of {corpus}: {names}." for corpus, names in labels.items()))
     rows = tuple(one.cells() for one in described)
-    records = tuple(one.record() for one in described)
-    return Table(_HEADER, rows, records, 2, notes=(*_NOTES, *_list_classes(described)))
-
-
-def _list_classes(described: Sequence[_Description]) -> Iterator[str]:
-    for corpus in dict.fromkeys(one.corpus for one in described):
-        labels = next(one.classes for one in described if one.corpus == corpus)
-        yield f"Classes of {corpus}: {', '.join(labels)}."
+    return Table(_HEADER, rows, tuple(one.record() for one in described), 2, notes=notes)

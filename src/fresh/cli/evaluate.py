@@ -1,6 +1,5 @@
-"""`fresh evaluate`."""
-
 import argparse
+import functools
 from pathlib import Path
 
 from fresh.cli import options
@@ -25,47 +24,33 @@ _FILES = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh evaluate`."""
-    parser.description = ABOUT
-    options.add_model(parser)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_shared(parser, "model")
     text = "File with labeled texts, ERASER folder or tar, or the name of a corpus; test splits are used alone"
     parser.add_argument("data", metavar="DATA", help=text)
-    options.add_data_dir(parser)
-    for name, text in _FILES.items():
-        parser.add_argument(f"--{name}", metavar="FILE", help=text)
-    options.add_overwrite(parser)
-    options.add_device(parser)
-    if with_settings:
-        options.add_data_settings(parser, options.LABEL_SETTINGS)
+    options.add_shared(parser, "--data-dir")
+    options.add_files(parser, _FILES)
+    options.add_shared(parser, "--overwrite", "--device")
+    options.add_data_settings(parser, options.LABEL_SETTINGS)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Measure a saved model, show the report, and write the files."""
+def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
     from fresh._io import write_text
     from fresh.evaluation.evaluation import evaluate
     from fresh.evaluation.html_report import write_html_report
     from fresh.progress import Terminal
-    from fresh.rationalizer import Rationalizer
     from fresh.reporting.console import show_report
 
-    written = [getattr(args, name) for name in _FILES if getattr(args, name)]
-    for path in written:
-        options.check_output(path, args.data, args.overwrite)
-    models: list[Rationalizer] = []
-
-    def load() -> list[Rationalizer]:
-        models.append(Rationalizer.from_pretrained(args.model, device=args.device))
-        return models
-
-    examples = options.read_labeled(args, load)
-    [model] = models or load()
-    evaluation = evaluate(model, examples, Terminal())
+    written = [path for name in _FILES if (path := getattr(args, name))]
+    options.check_outputs(args, *written, source=args.data)
+    load = functools.cache(lambda: options.load_model(args))
+    examples = options.read_labeled(args, lambda: [load()])  # before the model, which takes longer to load
+    evaluation = evaluate(load(), examples, Terminal())
     show_report(Console(), evaluation.report)
     if args.html:
-        write_html_report(Path(args.html), model, evaluation, args.model, args.data)
+        write_html_report(Path(args.html), load(), evaluation, args.model, args.data)
     if args.json:
         write_text(Path(args.json), evaluation.report.to_json())
     if args.markdown:
@@ -74,4 +59,3 @@ def run(args: argparse.Namespace) -> int:
         evaluation.write_eraser(Path(args.eraser))
     if written:
         print(f"Written: {', '.join(written)}")
-    return 0

@@ -5,10 +5,11 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from fresh._io import atomic_write
 from fresh.cli import options
 
 if TYPE_CHECKING:
@@ -39,11 +40,9 @@ _ONE_MACHINE = {"text_given": "TEXT", "curve": "--curve", "certify": "--certify"
 """Options that do not work on a cluster."""
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh explain`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh explain MODEL [TEXT] [options]"
-    parser.description = ABOUT
-    options.add_model(parser)
+    options.add_shared(parser, "model")
     parser.add_argument("text_given", nargs="?", metavar="TEXT", help="A text to explain")
     text = "The query about TEXT; with --input, the column with queries"
     parser.add_argument("--query", metavar="QUERY", help=text)
@@ -51,19 +50,18 @@ def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     parser.add_argument("--input", metavar="FILE", help=text)
     text = "File for JSON lines; - for standard output (default: -)"
     parser.add_argument("--output", default="-", metavar="FILE", help=text)
-    options.add_ratio(parser)
+    options.add_shared(parser, "--ratio")
     parser.add_argument("--curve", action="store_true", help="Show the answers for growing rationales of TEXT")
     parser.add_argument("--scores", action="store_true", help="Also write all words and their scores")
     parser.add_argument("--certify", metavar="FILE", help="Also write certificates, for fresh verify")
-    options.add_engine(parser, "With --engine ray: most models at work (default: as many as the cluster has room for)")
-    options.add_overwrite(parser)
-    options.add_device(parser)
-    if with_settings:
-        options.add_data_settings(parser, [name for name in options.TEXT_SETTINGS if name != "query"])
+    options.add_shared(parser, "--engine", "--address")
+    text = "With --engine ray: most models at work (default: as many as the cluster has room for)"
+    parser.add_argument("--workers", type=int, metavar="N", help=text)
+    options.add_shared(parser, "--overwrite", "--device")
+    options.add_data_settings(parser, [name for name in options.TEXT_SETTINGS if name != "query"])
 
 
-def run(args: argparse.Namespace) -> int:
-    """Explain one text in the terminal, or many as JSON lines."""
+def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
     from fresh.document import Document
@@ -71,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
 
     _check_options(args)
     if args.input is not None:
-        return (_explain_on_cluster if args.engine == "ray" else _explain_file)(args)
+        (_explain_on_cluster if args.engine == "ray" else _explain_file)(args)
+        return
     document = Document.from_text(args.text_given, args.query, "TEXT")
     with _load(args) as (model, explain):
         if args.curve:
@@ -79,7 +78,6 @@ def run(args: argparse.Namespace) -> int:
         else:
             [explanation] = explain(iter([document]))
             show_explanation(Console(), explanation)
-    return 0
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -95,14 +93,14 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.curve and args.certify is not None:
         raise ValueError("--curve shows many answers, and --certify is for one: leave one of them out.")
     if args.input is not None:
-        options.check_output(args.output, args.input, args.overwrite)
+        options.check_outputs(args, args.output, source=args.input)
     if args.certify is None:
         return
     if args.certify == "-":
         raise ValueError("Certificates cannot go to standard output. Name a file: --certify certificates.jsonl.")
     if args.input is not None and Path(args.certify).resolve() == Path(args.output).resolve():
         raise ValueError(f"--output and --certify both name {args.certify}. Choose another file for the certificates.")
-    options.check_output(args.certify, args.input or "", args.overwrite)
+    options.check_outputs(args, args.certify, source=args.input)
 
 
 def _check_cluster_options(args: argparse.Namespace) -> None:
@@ -118,10 +116,8 @@ def _check_cluster_options(args: argparse.Namespace) -> None:
 @contextmanager
 def _load(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"]]:
     """Load the model, with a function that explains and, if asked to, certifies."""
-    from fresh.rationalizer import Rationalizer
-
     if args.certify is None:
-        model = Rationalizer.from_pretrained(args.model, device=args.device)
+        model = options.load_model(args)
         yield model, lambda documents: model.explain_stream(documents, ratio=args.ratio)
         return
     from fresh.audit.certificates import certifying
@@ -133,21 +129,21 @@ def _load(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"]
     print(f"{n_certificates} in {args.certify}. Final digest: {certifier.digest}", file=sys.stderr)
 
 
-def _explain_file(args: argparse.Namespace) -> int:
+def _explain_file(args: argparse.Namespace) -> None:
     """Explain the texts of a file; whatever happens, the lines that are written are whole."""
     from fresh.data.examples import count_rows
     from fresh.data.splits import BadRows, read_documents
-    from fresh.evaluation.warnings import drop_too_long
     from fresh.progress import SILENT, Terminal
     from fresh.reporting.console import to_record
 
     config, bad, done = options.data_config(args), BadRows(), 0
     documents = read_documents(args.input, config, bad)
+    # With lines on standard output, a bar on standard error would break them in a terminal.
     progress = SILENT if args.output == "-" else Terminal()
     uncertified = "" if args.certify is None else " There are no certificates."
     try:
         with _load(args) as (model, explain):
-            fitting = _start(drop_too_long(documents, model, bad) if config.skip_bad else documents)
+            fitting = _start(options.drop_too_long(documents, args, model, bad))
             total = None if progress is SILENT else count_rows(args.input, config)
             with progress.task("explaining", total) as advance:
                 explanations = _start(explain(fitting))
@@ -156,15 +152,13 @@ def _explain_file(args: argparse.Namespace) -> int:
                         output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
                         done += 1
                         advance(1, "")
-    except KeyboardInterrupt:
-        print(f"\nInterrupted. {done} texts are explained; the output is valid.{uncertified}", file=sys.stderr)
-        return options.INTERRUPTED
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"{done} texts are explained; the output is valid.{uncertified}") from error
     except ValueError as error:
         raise ValueError(
             f"{error} ({done} texts before it are explained and written.{uncertified})" if done else str(error)
         ) from error
     options.report_bad_rows(bad)
-    return 0
 
 
 def _start(items: Iterator[Item]) -> Iterator[Item]:
@@ -173,9 +167,8 @@ def _start(items: Iterator[Item]) -> Iterator[Item]:
     return itertools.chain(first, items)
 
 
-def _explain_on_cluster(args: argparse.Namespace) -> int:
+def _explain_on_cluster(args: argparse.Namespace) -> None:
     """Explain the texts of a file on a cluster; the output appears when all are explained, or not at all."""
-    from fresh._io import atomic_write
     from fresh.data.examples import count_rows
     from fresh.data.splits import BadRows
     from fresh.experiments.ray_explain import ExplainRequest, explain_on_cluster
@@ -183,20 +176,14 @@ def _explain_on_cluster(args: argparse.Namespace) -> int:
 
     config, bad = options.data_config(args), BadRows()
     request = ExplainRequest(args.input, config, args.ratio, args.scores, args.device)
-    lines = explain_on_cluster(args.model, request, bad, args.address, args.workers)
-    try:
-        with (
-            Terminal().task("explaining", count_rows(args.input, config)) as advance,
-            atomic_write(Path(args.output)) as path,
-            path.open("w", encoding="utf-8") as output,
-        ):
-            for group in lines:
-                output.write(group)
-                advance(group.count("\n"), "")
-    except KeyboardInterrupt:
-        print("\nInterrupted. Nothing was written.", file=sys.stderr)
-        return options.INTERRUPTED
-    finally:
-        lines.close()
+    with (
+        options.hint_on_interrupt("Nothing was written."),
+        closing(explain_on_cluster(args.model, request, bad, args.address, args.workers)) as lines,
+        Terminal().task("explaining", count_rows(args.input, config)) as advance,
+        atomic_write(Path(args.output)) as path,
+        path.open("w", encoding="utf-8") as output,
+    ):
+        for group in lines:
+            output.write(group)
+            advance(group.count("\n"), "")
     options.report_bad_rows(bad)
-    return 0

@@ -1,51 +1,29 @@
 """The command `fresh`."""
 
 import argparse
+import importlib
 import sys
 import warnings
 from collections.abc import Sequence
-from types import ModuleType
 
+from fresh._io import disk_hint
 from fresh._optional import explain_missing_extra
-from fresh.cli import (
-    audit,
-    compare,
-    demo,
-    describe,
-    evaluate,
-    explain,
-    export,
-    plot,
-    run,
-    search,
-    serve,
-    study,
-    table,
-    train,
-    verify,
-)
-from fresh.cli.options import INTERRUPTED, flags_of, setting_names, with_flags
+from fresh.cli.options import flags_of, setting_names, with_flags
+from fresh.config import suggest
 from fresh.errors import MissingExtraError
 from fresh.highlight import CONTROL_PICTURES
 
-COMMANDS: dict[str, ModuleType] = {
-    "demo": demo,
-    "describe": describe,
-    "train": train,
-    "search": search,
-    "explain": explain,
-    "verify": verify,
-    "evaluate": evaluate,
-    "audit": audit,
-    "compare": compare,
-    "export": export,
-    "serve": serve,
-    "run": run,
-    "table": table,
-    "plot": plot,
-    "study": study,
-}
-"""Modules with a SUMMARY and the functions add_arguments and run; they import what they need when they run."""
+_NAMES = (
+    *("demo", "describe", "train", "search", "explain", "verify", "evaluate", "audit", "compare", "export"),
+    *("serve", "run", "table", "plot", "study"),
+)
+COMMANDS = {name: importlib.import_module(f"fresh.cli.{name}") for name in _NAMES}
+"""Modules with SUMMARY, ABOUT and two functions: add_arguments, and run, which returns an exit status or None for 0.
+
+They import what they need when they run, so that help is instant.
+"""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it: 128 and the number of the signal."""
 _FORMAT = argparse.RawDescriptionHelpFormatter
 _ABOUT = """\
 Text classification that shows exactly the words each answer was computed from.
@@ -59,42 +37,42 @@ Text classification that shows exactly the words each answer was computed from.
 
 To see the options and examples of a command: fresh COMMAND --help
 """
-_HINTS = {"explain": " Give one TEXT, in quotes, or a file with --input."}
-"""What the user may have meant, if a command gets too many arguments."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     name = " ".join(("fresh", *given[:1]))
+    # By default, a warning shows a file and a line of code, which say nothing to a user.
     warnings.formatwarning = lambda message, *_about, **_more: f"Warning: {message}\n".translate(CONTROL_PICTURES)
     args = argparse.Namespace(options={})
     try:
         with explain_missing_extra(name):
             args = _parse(_build_parser(given), given)
-            return int(args.run(args))
+            return int(args.run(args) or 0)
     except BrokenPipeError:
         sys.stderr.close()  # else Python reports the broken pipe once more when it exits
         return 0
-    except KeyboardInterrupt:
-        print("\nInterrupted.", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:  # raised again with a hint by the commands that have one
+        print(with_flags(" ".join(("\nInterrupted.", *interrupt.args)), args.options), file=sys.stderr)
         return INTERRUPTED
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
-        from fresh._io import disk_hint
-
         message = with_flags(f"{error}{disk_hint(error)}", args.options, given)
         print(f"{name}: {message}".translate(CONTROL_PICTURES), file=sys.stderr)
         return 1
 
 
 def _build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    """Build the parser; settings are loaded only for the command that is run."""
+    """Build the parser, with the options of the command that is run: listing its settings takes time."""
     parser = argparse.ArgumentParser("fresh", description=_ABOUT, formatter_class=_FORMAT)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
-        command = commands.add_parser(name, help=module.SUMMARY, formatter_class=_FORMAT, allow_abbrev=False)
-        module.add_arguments(command, given[:1] == [name])
-        command.set_defaults(run=module.run, options=flags_of(command))
+        command = commands.add_parser(
+            name, help=module.SUMMARY, description=module.ABOUT, formatter_class=_FORMAT, allow_abbrev=False
+        )
+        if given[:1] == [name]:
+            module.add_arguments(command)
+            command.set_defaults(run=module.run, options=flags_of(command))
     return parser
 
 
@@ -105,7 +83,8 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
         args.text_given = rest.pop()
     if rest:
         unknown = [_unknown_option(item.partition("=")[0], args) for item in rest if item.startswith("--")]
-        message = "\n".join(unknown) or f"Unexpected: {' '.join(rest)}.{_HINTS.get(args.command, '')}"
+        hint = " Give one TEXT, in quotes, or a file with --input." if args.command == "explain" else ""
+        message = "\n".join(unknown) or f"Unexpected: {' '.join(rest)}.{hint}"
         text = f"fresh {args.command}: {message}\nSee: fresh {args.command} --help"
         print(text.translate(CONTROL_PICTURES), file=sys.stderr)
         raise SystemExit(2)
@@ -113,8 +92,6 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
 
 
 def _unknown_option(option: str, args: argparse.Namespace) -> str:
-    from fresh.config import suggest
-
     name = option.removeprefix("--").replace("-", "_")
     if args.command == "run" and name in setting_names():
         return f"{option} is not an option. It is a setting of all runs: --set {name}=VALUE."

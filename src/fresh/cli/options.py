@@ -9,18 +9,62 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from fresh import _io
+from fresh.config import Setting, from_mapping, list_settings, union_types
+
 if TYPE_CHECKING:
-    from fresh.config import Setting
-    from fresh.data.splits import BadRows, DataConfig
-    from fresh.document import Example
+    from fresh.data.config import DataConfig
+    from fresh.data.splits import BadRows
+    from fresh.document import Document, Example
     from fresh.rationalizer import Rationalizer
 
-INTERRUPTED = 130
-"""Exit status of an interrupted command."""
 TEXT_SETTINGS = ("text", "query", "id", "tokenised", "format", "skip_bad", "max_row_mb", "max_unpacked")
 """Settings of how to read texts."""
 LABEL_SETTINGS = (*TEXT_SETTINGS, "label", "rationale", "agreement")
 """Settings of how to read labeled texts."""
+_SHARED: dict[str, dict[str, Any]] = {
+    "model": {"metavar": "MODEL", "help": "Folder of a saved model, or its name on the Hugging Face Hub"},
+    "data": {"nargs": "+", "metavar": "DATA", "help": "One or several files, a folder, or the name of a corpus"},
+    "runs": {"type": Path, "metavar": "RUNS", "help": "Folder of runs that `fresh run` made"},
+    "experiment": {"nargs": "?", "metavar": "EXPERIMENT", "help": "Name of an experiment (default: all)"},
+    "--data-dir": {"metavar": "DIR", "help": "Folder with the files of a named corpus"},
+    "--config": {"metavar": "FILE.toml", "help": "Settings file; command-line options override it"},
+    "--overwrite": {"action": "store_true", "help": "Replace output that already exists"},
+    "--device": {
+        "default": "auto",
+        "metavar": "NAME",
+        "help": "Where to compute: auto, cpu, cuda, cuda:1, mps (default: auto)",
+    },
+    "--ratio": {
+        "type": float,
+        "metavar": "X",
+        "help": "Share of the words to read, for a model that was trained for a range of ratios",
+    },
+    "--where": {
+        "action": "append",
+        "metavar": "NAME=VALUES",
+        "help": "Use only the runs with these values; can be repeated",
+    },
+    "--engine": {
+        "choices": ("local", "ray"),
+        "default": "local",
+        "help": "Where to run: on this machine, or on a Ray cluster (default: local)",
+    },
+    "--address": {
+        "metavar": "ADDRESS",
+        "help": "With --engine ray: HOST:PORT of the cluster, or auto (default: RAY_ADDRESS, or else this machine)",
+    },
+    "--host": {"default": "127.0.0.1", "help": "Address to listen on (default: 127.0.0.1, this machine)"},
+    "--port": {"type": int, "default": 8000, "help": "Port to listen on; 0 for a free one (default: 8000)"},
+    "--allow-host": {
+        "dest": "allow_hosts",
+        "action": "append",
+        "default": [],
+        "metavar": "NAME",
+        "help": "Additional host name of the server, such as that of a reverse proxy; can be repeated",
+    },
+}
+"""Arguments that several commands have."""
 # A parameter in backticks, before "must" at the start of a line, or assigned a value after a space or parenthesis:
 # paths and quoted texts of users that look like an assignment (runs/ratio=0.3, 'a=b') stay as they are.
 _QUOTES = "'\""
@@ -33,6 +77,7 @@ _PARAMETER = re.compile(
 
 def flags_of(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
     """List the flags of a command by the parameters that they set."""
+    # argparse has no public list of its arguments.
     return {action.dest: list(action.option_strings) for action in parser._actions if action.option_strings}
 
 
@@ -56,43 +101,24 @@ def with_flags(message: str, flags: Mapping[str, Sequence[str]], arguments: Sequ
     return _PARAMETER.sub(flag_for, message)
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the model."""
-    parser.add_argument("model", metavar="MODEL", help="Folder of a saved model, or its name on the Hugging Face Hub")
+def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add arguments that several commands have."""
+    for name in names:
+        parser.add_argument(name, **_SHARED[name])
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add the data of a training run."""
-    text = "One or several files, a folder, or the name of a corpus"
-    parser.add_argument("data", nargs="+", metavar="DATA", help=text)
+def add_files(parser: argparse.ArgumentParser, files: Mapping[str, str]) -> None:
+    """Add options that each name a file to write.
 
-
-def add_data_dir(parser: argparse.ArgumentParser) -> None:
-    """Add the folder of named corpora."""
-    parser.add_argument("--data-dir", metavar="DIR", help="Folder with the files of a named corpus")
-
-
-def add_device(parser: argparse.ArgumentParser) -> None:
-    """Add the device."""
-    text = "Where to compute: auto, cpu, cuda, cuda:1, mps (default: auto)"
-    parser.add_argument("--device", default="auto", metavar="NAME", help=text)
-
-
-def add_overwrite(parser: argparse.ArgumentParser) -> None:
-    """Add the permission to replace output."""
-    parser.add_argument("--overwrite", action="store_true", help="Replace output that already exists")
-
-
-def add_ratio(parser: argparse.ArgumentParser) -> None:
-    """Add the ratio of explanations."""
-    text = "Share of the words to read, for a model that was trained for a range of ratios"
-    parser.add_argument("--ratio", type=float, metavar="X", help=text)
+    :param files: What goes into the file, by the name of the option.
+    """
+    for name, about in files.items():
+        parser.add_argument(f"--{name}", metavar="FILE", help=about)
 
 
 def add_data_settings(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     """Add settings of how to read data."""
-    from fresh.config import list_settings
-    from fresh.data.splits import DataConfig
+    from fresh.data.config import DataConfig
 
     group = parser.add_argument_group("settings: data")
     for setting in list_settings(DataConfig):
@@ -102,12 +128,11 @@ def add_data_settings(parser: argparse.ArgumentParser, names: Sequence[str]) -> 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add all settings of a training run in groups; those of single methods go by their names."""
-    from fresh.config import list_settings
     from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 
     groups: dict[str, Any] = {}
 
-    def add_to(title: str, setting: "Setting") -> None:
+    def add_to(title: str, setting: Setting) -> None:
         if title not in groups:
             groups[title] = parser.add_argument_group(f"settings: {title}")
         _add_setting(groups[title], setting)
@@ -120,10 +145,9 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         add_to(f"{section or 'rationales'}{owners}", setting)
 
 
-def _add_setting(group: Any, setting: "Setting") -> None:
+def _add_setting(group: Any, setting: Setting) -> None:
     """Add an option for a setting; it is left out of the namespace unless given, so that files can set it."""
-    from fresh.config import union_types
-
+    # argparse takes a % in help for a format.
     flag, text = f"--{setting.name.replace('_', '-')}", setting.help.replace("%", "%%").removesuffix(".")
     if setting.kind is bool:
         action = argparse.BooleanOptionalAction if setting.default else "store_true"
@@ -135,56 +159,48 @@ def _add_setting(group: Any, setting: "Setting") -> None:
     group.add_argument(flag, dest=setting.name, default=argparse.SUPPRESS, metavar=metavar, help=text + default)
 
 
-def add_engine(parser: argparse.ArgumentParser, workers: str) -> None:
-    """Add the choice between this machine and a Ray cluster.
-
-    :param workers: Help of the number of workers.
-    """
-    text = "Where to run: on this machine, or on a Ray cluster (default: local)"
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help=text)
-    text = "With --engine ray: HOST:PORT of the cluster, or auto (default: RAY_ADDRESS, or else this machine)"
-    parser.add_argument("--address", metavar="ADDRESS", help=text)
-    parser.add_argument("--workers", type=int, metavar="N", help=workers)
-
-
-def add_listening(parser: argparse.ArgumentParser) -> None:
-    """Add where a server listens, and its host names."""
-    parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: 127.0.0.1, this machine)")
-    parser.add_argument("--port", type=int, default=8000, help="Port to listen on; 0 for a free one (default: 8000)")
-    text = "Additional host name of the server, such as that of a reverse proxy; can be repeated"
-    parser.add_argument("--allow-host", dest="allow_hosts", action="append", default=[], metavar="NAME", help=text)
-
-
 def check_engine(args: argparse.Namespace) -> None:
     """Raise if the address of a cluster is given, but no cluster is used."""
     if args.address is not None and args.engine != "ray":
         raise ValueError("--address is for a Ray cluster: add --engine ray, or leave it out.")
 
 
-def check_output(name: str, source: str, overwrite: bool) -> None:
-    """Raise unless output can be written to a file; `-` is standard output."""
-    from fresh import _io
-
-    if name != "-":
-        _io.check_output(name, overwrite=overwrite, source=source or None)
+def check_outputs(args: argparse.Namespace, *paths: str | Path | None, source: str | Path | None = None) -> None:
+    """Raise unless output can be written to all files; `-` is standard output, None an option that was not given."""
+    for path in paths:
+        if path is not None and path != "-":
+            _io.check_output(path, overwrite=args.overwrite, source=source)
 
 
 @contextmanager
 def open_output(name: str) -> Iterator[IO[str]]:
     """Open a file to write lines to, or standard output."""
-    if name == "-":
-        yield sys.stdout
-        sys.stdout.flush()
+    if name != "-":
+        with _io.open_lines(Path(name)) as file:
+            yield file
         return
-    from fresh._io import open_lines
+    yield sys.stdout
+    sys.stdout.flush()  # here, a closed pipe is still caught; when Python exits, it is not
 
-    with open_lines(Path(name)) as file:
-        yield file
+
+@contextmanager
+def hint_on_interrupt(hint: str) -> Iterator[None]:
+    """Have `main` say after Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(hint) from error
+
+
+def load_model(args: argparse.Namespace) -> "Rationalizer":
+    """Load the model of a command."""
+    from fresh.rationalizer import Rationalizer
+
+    return Rationalizer.from_pretrained(args.model, device=args.device)
 
 
 def setting_names() -> set[str]:
     """Name all settings of a training run."""
-    from fresh.config import list_settings
     from fresh.methods.config import RunConfig, settings_of_methods
 
     return {setting.name for setting in list_settings(RunConfig)} | settings_of_methods().keys()
@@ -198,8 +214,7 @@ def run_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def data_config(args: argparse.Namespace) -> "DataConfig":
     """Return the settings of how to read data."""
-    from fresh.config import from_mapping, list_settings
-    from fresh.data.splits import DataConfig
+    from fresh.data.config import DataConfig
 
     names = {setting.name for setting in list_settings(DataConfig)}
     given = {name: value for name, value in vars(args).items() if name in names and value is not None}
@@ -210,6 +225,15 @@ def data_source(args: argparse.Namespace) -> str | list[str]:
     """Return the one place of the data, or all of several."""
     places: list[str] = args.data
     return places[0] if len(places) == 1 else places
+
+
+def drop_too_long(
+    documents: "Iterator[Document]", args: argparse.Namespace, model: "Rationalizer", bad: "BadRows"
+) -> "Iterator[Document]":
+    """Leave out documents that a model cannot read, if asked to."""
+    from fresh.evaluation import warnings
+
+    return warnings.drop_too_long(documents, model, bad) if data_config(args).skip_bad else documents
 
 
 def report_bad_rows(bad: "BadRows") -> None:

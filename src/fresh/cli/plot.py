@@ -1,10 +1,9 @@
-"""`fresh plot`."""
-
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fresh.cli.options import add_overwrite, check_output
+from fresh import experiments
+from fresh.cli.options import add_shared, check_outputs
 from fresh.config import parse_assignments, suggest
 from fresh.errors import ConfigError
 
@@ -35,12 +34,9 @@ without all seeds have a star in the legend.
 _FIGURE_OPTIONS = ("kind", "x", "y", "by", "panels", "against")
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh plot`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh plot RUNS [EXPERIMENT] --output FILE.png [FILE.svg ...] [options]"
-    parser.description = ABOUT
-    parser.add_argument("runs", type=Path, metavar="RUNS", help="Folder of runs that `fresh run` made")
-    parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="Name of an experiment (default: all)")
+    add_shared(parser, "runs", "experiment")
     text = "Files for the figure: .png, .svg or .pdf"
     parser.add_argument("--output", required=True, nargs="+", type=Path, metavar="FILE", help=text)
     parser.add_argument("--kind", choices=("lines", "scatter", "evp"), help="Kind of figure (default: lines)")
@@ -51,41 +47,35 @@ def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     text = "Settings that make lines (default: method, or row)"
     parser.add_argument("--by", metavar="NAMES", help=text)
     parser.add_argument("--panels", metavar="NAME", help="Setting that makes panels (default: corpus)")
-    text = "Use only the runs with these values; can be repeated"
-    parser.add_argument("--where", action="append", metavar="NAME=VALUES", help=text)
+    add_shared(parser, "--where")
     text = "Row to draw as a flat line at its mean; can be repeated"
     parser.add_argument("--against", action="append", metavar="ROW", help=text)
     text = "Text for an axis, a panel or a line; can be repeated"
     parser.add_argument("--name", action="append", metavar="NAME=TEXT", help=text)
-    add_overwrite(parser)
+    add_shared(parser, "--overwrite")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Draw the figure, and say what is missing."""
-    from fresh.experiments.figures import figure_data, read_figure_config
-    from fresh.experiments.plot import plot_figure
-    from fresh.experiments.results import read_results
-    from fresh.experiments.store import RunStore
+def run(args: argparse.Namespace) -> None:
     from fresh.reporting.figure_style import check_figure_paths
 
     check_figure_paths(args.output)
-    for path in args.output:
-        check_output(str(path), str(args.runs), args.overwrite)
-    runs = RunStore(args.runs)
+    check_outputs(args, *args.output, source=args.runs)
+    runs = experiments.RunStore(args.runs)
     options = {name: getattr(args, name) for name in _FIGURE_OPTIONS if getattr(args, name) is not None}
     if args.where:
         options["where"] = parse_assignments(args.where)
     if args.name:
         options["names"] = dict(map(_parse_name, args.name))
-    experiments = [args.experiment] if args.experiment is not None else runs.experiments()
-    planned = runs.read_plan(experiments[0])["figure"] if len(experiments) == 1 else {}
-    drawn = figure_data(read_results(runs, args.experiment), read_figure_config(planned, options))
+    names = [args.experiment] if args.experiment is not None else runs.experiments()
+    planned = runs.read_plan(names[0])["figure"] if len(names) == 1 else {}
+    config = experiments.read_figure_config(planned, options)
+    drawn = experiments.figure_data(experiments.read_results(runs, args.experiment), config)
+    # Only now are all axes, panels and lines known.
     _check_names(options.get("names", ()), drawn.all_names)
-    plot_figure(drawn, args.output)
+    experiments.plot_figure(drawn, args.output)
     print(f"Drawn: {', '.join(map(str, args.output))}")
     for remark in drawn.remarks:
         print(remark)
-    return 0
 
 
 def _parse_name(text: str) -> tuple[str, str]:

@@ -1,5 +1,3 @@
-"""`fresh run`."""
-
 import argparse
 import contextlib
 import sys
@@ -8,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fresh.cli.options import INTERRUPTED, add_data_dir, add_engine, check_engine
+from fresh.cli.options import add_shared, check_engine, hint_on_interrupt
 from fresh.config import parse_assignments
 from fresh.errors import ConfigError
 
@@ -66,16 +64,15 @@ _FIX_FIRST = "Delete the file"
 """Failures that begin so must be fixed before the next try."""
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh run`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh run GRID.toml [GRID.toml ...] --out FOLDER [options]"
-    parser.description = ABOUT
     text = "Grid files; their experiments run together"
     parser.add_argument("grids", nargs="+", type=Path, metavar="GRID.toml", help=text)
     text = "Folder of runs; it may hold other experiments"
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help=text)
-    add_data_dir(parser)
-    add_engine(parser, "Number of runs at a time (default: as many as the machines have room for)")
+    add_shared(parser, "--data-dir", "--engine", "--address")
+    text = "Number of runs at a time (default: as many as the machines have room for)"
+    parser.add_argument("--workers", type=int, metavar="N", help=text)
     text = "For a quick look: most documents of each split, the same random sample each time"
     parser.add_argument("--documents", type=int, metavar="N", help=text)
     text = "Override a setting in all runs that have it; several values make one run each; can be repeated"
@@ -84,7 +81,6 @@ def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do all runs, and list those that failed."""
     check_engine(args)
     overrides = parse_overrides(args.overrides)  # before torch is loaded, which takes seconds
     from fresh.experiments.run import run_grids
@@ -95,12 +91,11 @@ def run(args: argparse.Namespace) -> int:
     grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]
     data_dir = None if args.data_dir is None else Path(args.data_dir)
     options = {"data_dir": data_dir, "retry": args.retry, "documents": args.documents, "overrides": overrides}
-    try:
-        with contextlib.closing(_make_executor(args, data_dir)) as executor:
-            experiments = run_grids(grids, args.out, executor=executor, **options)
-    except KeyboardInterrupt:
-        print("\nInterrupted. To do the remaining runs, repeat the same command.", file=sys.stderr)
-        return INTERRUPTED
+    with (
+        hint_on_interrupt("To do the remaining runs, repeat the same command."),
+        contextlib.closing(_make_executor(args, data_dir)) as executor,
+    ):
+        experiments = run_grids(grids, args.out, executor=executor, **options)
     for experiment in experiments:
         n_done = experiment.n_runs - len(experiment.failures)
         print(f"{n_done} of {experiment.n_runs} runs are done. Table: fresh table {args.out} {experiment.name}")
@@ -109,9 +104,8 @@ def run(args: argparse.Namespace) -> int:
                 f"Runs of an earlier plan of {experiment.name} that are no longer in its table: "
                 f"{experiment.n_dropped}. The command that planned them brings them back."
             )
-    failures = {
-        (spec, reason): None for experiment in experiments for spec, reason in experiment.failures.items()
-    }  # once for all experiments
+    # A run of several experiments is listed once.
+    failures = dict.fromkeys(failure for experiment in experiments for failure in experiment.failures.items())
     for spec, reason in failures:
         print(f"failed: {spec}: {reason}", file=sys.stderr)
     if failures:

@@ -1,10 +1,8 @@
-"""`fresh serve`."""
-
 import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fresh.cli.options import add_device, add_listening
+from fresh.cli.options import add_shared
 
 if TYPE_CHECKING:
     import socket
@@ -33,20 +31,17 @@ with a password in front of it.\
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh serve`."""
-    parser.description = ABOUT
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh serve MODEL [MODEL ...] [options]"
     text = "Folder of a saved model, its name on the Hugging Face Hub, or NAME=MODEL"
     parser.add_argument("models", nargs="+", metavar="MODEL", help=text)
-    add_listening(parser)
+    add_shared(parser, "--host", "--port", "--allow-host")
     text = "Longest time for a request to arrive, and then for its answer (default: 30)"
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help=text)
-    add_device(parser)
+    add_shared(parser, "--device")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Load the models and serve them until Ctrl-C."""
+def run(args: argparse.Namespace) -> None:
     from fresh._optional import optional_import
 
     optional_import("fastapi", "web", "fresh serve")
@@ -69,7 +64,6 @@ def run(args: argparse.Namespace) -> int:
         if not is_loopback(listener.getsockname()[0]):
             print(_WARNING, file=sys.stderr, flush=True)
         serve(app, listener)
-    return 0
 
 
 def _listen(args: argparse.Namespace) -> "socket.socket":

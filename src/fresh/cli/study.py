@@ -1,5 +1,3 @@
-"""`fresh study`."""
-
 import argparse
 import errno
 import shlex
@@ -10,9 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fresh import study
+from fresh._io import write_text
 from fresh._optional import optional_import
 from fresh.cli import study_serve
-from fresh.cli.options import add_device, add_overwrite, check_output, flags_of
+from fresh.cli.options import add_files, add_shared, check_outputs, flags_of
 
 if TYPE_CHECKING:
     from fresh.rationalizer import Rationalizer
@@ -39,7 +39,7 @@ STUDY is the folder of the study, or the URL of its database:
 postgresql://USER@HOST/NAME. For the options and examples of an action:
 fresh study ACTION --help
 """
-NEW = """\
+_NEW = """\
 Make a study from a settings file. The whole file is checked before anything is
 written.
 
@@ -70,7 +70,7 @@ Other settings: seed, annotators, most, hours, casing, [texts] consent,
 instructions, question, thanks, and for a file, text, label, query, id,
 rationale, tokenised. See docs/how-to/study.md.
 """
-STATUS = """\
+_STATUS = """\
 Show the progress of a study, and of each annotator who has started: answers,
 median time per answer (a dash if none was measured, as on pages without
 scripts), and failed attention checks.
@@ -81,7 +81,7 @@ scripts), and failed attention checks.
 only one, and those who took less than a second for most answers. Excluded
 annotators are not marked.
 """
-EXPORT = """\
+_EXPORT = """\
 Write answers (csv, jsonl), the progress of participants (prolific), or items
 and settings for another tool.
 
@@ -93,7 +93,7 @@ and settings for another tool.
   fresh study export my-study --as label_studio --output tasks.json
                           also writes tasks.config.xml
 """
-IMPORT = """\
+_IMPORT = """\
 Import answers to exported items from another tool, or the status of
 participants from Prolific. A file with an error is refused as a whole. Answers
 beyond the plan of the study are left out and listed. An answer that is imported
@@ -107,36 +107,39 @@ twice counts once.
   fresh study import my-study project-1.json --as label_studio
                           JSON, JSON-MIN, CSV or TSV
 """
-_PEOPLE = {
-    "leave": (
-        "Remove an annotator; their answers count",
-        """\
+_CODES = "Make sign-in codes for more annotators.\n\n  fresh study codes my-study 5 --output more.csv"
+_PAUSE = """\
+Stop assigning items, until `fresh study resume`. Annotators are asked to come
+back later; answers to open items are still saved.
+
+  fresh study pause my-study
+"""
+_RESUME = "Assign items again after a pause.\n\n  fresh study resume my-study"
+_LEAVE = """\
 Remove an annotator who gave up. Their answers count; their open items go to
 others.
 
   fresh study leave my-study 3                       number in the status
   fresh study leave my-study 5e9088a8a4b6ed018b45    or name on a platform
-""",
-    ),
-    "exclude": (
-        "Exclude an annotator; their answers do not count",
-        """\
+"""
+_EXCLUDE = """\
 Exclude an annotator, for example after failed attention checks. None of their
 answers count, and others get the items. The answers stay in the database and in
 exports (with `counted` false). To undo this: fresh study readmit.
 
   fresh study exclude my-study 3
-""",
-    ),
-    "readmit": (
-        "Readmit an annotator who left or was excluded",
-        """\
+"""
+_READMIT = """\
 Readmit an annotator who left or was excluded. Answers from before an exclusion
 count again, except for items that others got meanwhile.
 
   fresh study readmit my-study 3
-""",
-    ),
+"""
+_RESULTS = "Show tables, agreement and tests; also before the study ends.\n\n  fresh study results my-study"
+_FILES = {
+    "json": "Also write all figures to a file",
+    "markdown": "Also write the tables to a file",
+    "csv": "Also write the main table to a file",
 }
 _FORMATS = ("csv", "jsonl", "mturk", "prolific", "potato", "label_studio")
 _HINTS = {
@@ -146,57 +149,35 @@ _HINTS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh study`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh study ACTION [options]"
-    parser.description = ABOUT
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", prog="fresh study")
-
-    def add_action(
-        name: str, summary: str, function: Callable[[argparse.Namespace], int], about: str
-    ) -> argparse.ArgumentParser:
+    subparsers = parser.add_subparsers(dest="action", required=True, metavar="ACTION", prog="fresh study")
+    actions: dict[str, argparse.ArgumentParser] = {}
+    for name, (summary, about, function) in _ACTIONS.items():
         formatter = argparse.RawDescriptionHelpFormatter
-        action = actions.add_parser(
+        actions[name] = subparsers.add_parser(
             name, help=summary, description=about, formatter_class=formatter, allow_abbrev=False
         )
-        action.set_defaults(act=function)
+        actions[name].set_defaults(act=function)
         if name != "new":
-            action.add_argument("study", metavar="STUDY", help="Folder of the study, or URL of its database")
-        return action
-
-    _add_new(add_action("new", "Make a study", _new, NEW))
-    study_serve.add_arguments(add_action("serve", study_serve.SUMMARY, study_serve.run, study_serve.ABOUT))
-    add_action("status", "Show the progress, and annotators to review", _status, STATUS)
-    about = "Make sign-in codes for more annotators.\n\n  fresh study codes my-study 5 --output more.csv"
-    codes = add_action("codes", "Make sign-in codes for more annotators", _codes, about)
-    codes.add_argument("number", type=int, metavar="N", help="Number of codes")
-    codes.add_argument("--output", default="-", metavar="FILE", help="Write them to a file")
-    about = (
-        "Stop assigning items, until `fresh study resume`. Annotators are asked to come\nback later; answers to open "
-        "items are still saved.\n\n  fresh study pause my-study"
-    )
-    add_action("pause", "Stop assigning items", lambda args: _pause(args, True), about)
-    about = "Assign items again after a pause.\n\n  fresh study resume my-study"
-    add_action("resume", "Assign items again", lambda args: _pause(args, False), about)
-    functions = {"leave": _leave, "exclude": _exclude, "readmit": _readmit}
-    for name, (summary, about) in _PEOPLE.items():
-        action = add_action(name, summary, functions[name], about)
-        action.add_argument("annotator", metavar="ANNOTATOR", help="Number, or name on a crowd platform")
-    about = "Show tables, agreement and tests; also before the study ends.\n\n  fresh study results my-study"
-    results = add_action("results", "Show tables, agreement and tests", _results, about)
-    for name, content in (("json", "all figures"), ("markdown", "the tables"), ("csv", "the main table")):
-        results.add_argument(f"--{name}", metavar="FILE", help=f"Also write {content} to a file")
+            actions[name].add_argument("study", metavar="STUDY", help="Folder of the study, or URL of its database")
+    _add_new(actions["new"])
+    study_serve.add_arguments(actions["serve"])
+    actions["codes"].add_argument("number", type=int, metavar="N", help="Number of codes")
+    actions["codes"].add_argument("--output", default="-", metavar="FILE", help="Write them to a file")
+    for name in ("leave", "exclude", "readmit"):
+        actions[name].add_argument("annotator", metavar="ANNOTATOR", help="Number, or name on a crowd platform")
+    add_files(actions["results"], _FILES)
     text = "Also draw a figure: .png, .svg or .pdf"
-    results.add_argument("--figure", nargs="+", type=Path, default=[], metavar="FILE", help=text)
-    export = add_action("export", "Write answers, or items for other tools", _export, EXPORT)
-    export.add_argument("--as", dest="form", required=True, choices=_FORMATS, help="Format")
-    export.add_argument("--output", required=True, metavar="FILE", help="File to write")
-    imported = add_action("import", "Import answers from other tools, or from Prolific", _import, IMPORT)
-    imported.add_argument("--as", dest="form", required=True, choices=_FORMATS, help="Format")
-    imported.add_argument("file", type=Path, metavar="FILE", help="File to read, or the output folder of Potato")
-    for name, action in actions.choices.items():
-        if name in ("new", "codes", "results", "export"):
-            add_overwrite(action)
+    actions["results"].add_argument("--figure", nargs="+", type=Path, default=[], metavar="FILE", help=text)
+    for name in ("export", "import"):
+        actions[name].add_argument("--as", dest="form", required=True, choices=_FORMATS, help="Format")
+    actions["export"].add_argument("--output", required=True, type=Path, metavar="FILE", help="File to write")
+    text = "File to read, or the output folder of Potato"
+    actions["import"].add_argument("file", type=Path, metavar="FILE", help=text)
+    for name in ("new", "codes", "results", "export"):
+        add_shared(actions[name], "--overwrite")
+    for action in actions.values():
         action.set_defaults(options=flags_of(action))
 
 
@@ -207,16 +188,19 @@ def _add_new(parser: argparse.ArgumentParser) -> None:
     text = "An empty database: postgresql://USER:PASSWORD@HOST/NAME"
     place.add_argument("--database", metavar="URL", help=text)
     parser.add_argument("--codes", metavar="FILE", help="File for the sign-in codes (default: codes.csv)")
-    add_device(parser)
+    add_shared(parser, "--device")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run an action."""
-    optional_import("alembic", "study", "A study")
+def run(args: argparse.Namespace) -> None:
+    optional_import("alembic", "study", "A study")  # one hint for all packages of the extra
     from sqlalchemy.exc import OperationalError
 
     try:
-        return int(args.act(args))
+        if args.action in ("new", "serve"):
+            args.act(args)
+            return
+        with closing(study.open_study(args.study)) as store:
+            args.act(args, store)
     except OperationalError as error:
         raise ValueError(f"The database of the study cannot be used: {error.orig}.") from error
     except OSError as error:
@@ -226,16 +210,14 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{place} cannot be read or written ({error.strerror}).{hint}") from error
 
 
-def _new(args: argparse.Namespace) -> int:
-    from fresh.study.config import read_study
+def _new(args: argparse.Namespace) -> None:
     from fresh.study.display import plural
-    from fresh.study.items import make_plan, read_documents
 
     if args.out is not None and Path(args.out).exists():
         raise ValueError(f"{args.out} already exists. Choose another folder.")
     codes_file = Path(args.codes or Path(args.out or ".") / "codes.csv")
     if args.out is None or args.codes:
-        check_output(str(codes_file), str(args.file), args.overwrite)
+        check_outputs(args, codes_file, source=args.file)
         _try_to_write(codes_file)
 
     def load(folder: str) -> "Rationalizer":
@@ -243,8 +225,8 @@ def _new(args: argparse.Namespace) -> int:
 
         return Rationalizer.from_pretrained(folder, device=args.device)
 
-    study = read_study(args.file)
-    plan = make_plan(study, read_documents(study.config, args.file), load)
+    settings = study.read_study(args.file)
+    plan = study.make_plan(settings, study.read_documents(settings.config, args.file), load)
     store, codes = _write_study(args, plan, codes_file)
     size = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.study.conditions), 'condition')}"
     print(f"{size}, {plural(store.design.n_planned, 'answer')} wanted.")
@@ -253,19 +235,15 @@ def _new(args: argparse.Namespace) -> int:
         print(f"The study needs at least {store.design.min_annotators} annotators. To add some: fresh study codes.")
     for warning in plan.warnings:
         print(warning)
-    return 0
 
 
 def _write_study(args: argparse.Namespace, plan: "Plan", codes_file: Path) -> "tuple[Store, list[str]]":
     """Write a study and its codes; after an error, remove the folder that was created for it."""
-    from fresh.study.annotators import add_annotators
-    from fresh.study.store import create_study
-
     if args.out is not None:
         Path(args.out).mkdir(parents=True)  # fails if it exists by now: only a folder of this very command is removed
     try:
-        with closing(create_study(args.out if args.out is not None else args.database, plan)) as store:
-            codes = add_annotators(store, plan.study.config.annotators or store.design.min_annotators)
+        with closing(study.create_study(args.out if args.out is not None else args.database, plan)) as store:
+            codes = study.add_annotators(store, plan.study.config.annotators or store.design.min_annotators)
         _write_codes(codes_file, codes)
     except BaseException:  # also Ctrl-C: the same command must work again
         if args.out is not None:
@@ -286,18 +264,10 @@ def _write_codes(path: Path, codes: list[str]) -> None:
     study_serve.write_private(path, "".join(f"{line}\n" for line in lines))
 
 
-def _open(args: argparse.Namespace) -> "closing[Store]":
-    from fresh.study.store import open_study
-
-    return closing(open_study(args.study))
-
-
-def _status(args: argparse.Namespace) -> int:
+def _status(args: argparse.Namespace, store: "Store") -> None:
     from fresh.study.display import cannot_complete, plural
-    from fresh.study.overview import get_overview
 
-    with _open(args) as store:
-        overview = get_overview(store)
+    overview = study.get_overview(store)
     if overview.paused:
         print("The study is paused. To resume it: fresh study resume.")
     people = plural(len(overview.annotators), "annotator")
@@ -312,7 +282,6 @@ def _status(args: argparse.Namespace) -> int:
         look = " - review" if person.flagged else ""
         answers = plural(person.n_answered, "answer") + (f", {time} s an answer" if person.n_answered else "")
         print(f"  annotator {person.id}{name}: {person.status}, {answers}{checks}{look}")
-    return 0
 
 
 def _quote_study(place: str) -> str:
@@ -324,105 +293,95 @@ def _quote_study(place: str) -> str:
     return shlex.quote(hide_password(make_url(place)) if "://" in place else place)
 
 
-def _codes(args: argparse.Namespace) -> int:
-    from fresh.study.annotators import add_annotators
-
-    check_output(args.output, "", args.overwrite)
-    if args.output != "-":
-        _try_to_write(Path(args.output))
-    with _open(args) as store:
-        codes = add_annotators(store, args.number)
+def _codes(args: argparse.Namespace, store: "Store") -> None:
+    check_outputs(args, args.output)
     if args.output == "-":
-        print("\n".join(codes))
-    else:
-        _write_codes(Path(args.output), codes)
-    return 0
+        print("\n".join(study.add_annotators(store, args.number)))
+        return
+    path = Path(args.output)
+    _try_to_write(path)
+    _write_codes(path, study.add_annotators(store, args.number))
 
 
-def _pause(args: argparse.Namespace, is_paused: bool) -> int:
-    from fresh.study.annotators import set_paused
-
-    with _open(args) as store:
-        changed = set_paused(store, is_paused)
-    if is_paused:
-        print("Paused: no items are assigned; answers are still saved." if changed else "The study is already paused.")
-    else:
-        print("Resumed: items are assigned again." if changed else "The study was not paused.")
-    return 0
+def _pause(_args: argparse.Namespace, store: "Store") -> None:
+    changed = study.set_paused(store, True)
+    print("Paused: no items are assigned; answers are still saved." if changed else "The study is already paused.")
 
 
-def _leave(args: argparse.Namespace) -> int:
-    from fresh.study.annotators import find_annotator, leave
+def _resume(_args: argparse.Namespace, store: "Store") -> None:
+    print("Resumed: items are assigned again." if study.set_paused(store, False) else "The study was not paused.")
 
-    with _open(args) as store:
-        person = find_annotator(store, args.annotator)
-        if person.state == "excluded":
-            raise ValueError(f"Annotator {person.id} is excluded. To let their answers count, use readmit, then leave.")
-        n_free = leave(store, person.id)
+
+def _leave(args: argparse.Namespace, store: "Store") -> None:
+    from fresh.study.annotators import find_annotator
+
+    person = find_annotator(store, args.annotator)
+    if person.state == "excluded":
+        raise ValueError(f"Annotator {person.id} is excluded. To let their answers count, use readmit, then leave.")
+    n_free = study.leave(store, person.id)
     print(f"Annotator {person.id} has left; their answers count. Items that go to others: {n_free:,}.")
-    return 0
 
 
-def _exclude(args: argparse.Namespace) -> int:
-    from fresh.study.annotators import exclude, find_annotator
+def _exclude(args: argparse.Namespace, store: "Store") -> None:
+    from fresh.study.annotators import find_annotator
 
-    with _open(args) as store:
-        person = find_annotator(store, args.annotator)
-        n_free = exclude(store, person.id)
+    person = find_annotator(store, args.annotator)
+    n_free = study.exclude(store, person.id)
     print(f"Annotator {person.id} is excluded; their answers do not count. Items that go to others: {n_free:,}.")
-    return 0
 
 
-def _readmit(args: argparse.Namespace) -> int:
-    from fresh.study.annotators import find_annotator, readmit
+def _readmit(args: argparse.Namespace, store: "Store") -> None:
+    from fresh.study.annotators import find_annotator
 
-    with _open(args) as store:
-        person = find_annotator(store, args.annotator)
-        if person.state == "active":
-            raise ValueError(f"Annotator {person.id} is already taking part.")
-        n_lost = readmit(store, person.id)
+    person = find_annotator(store, args.annotator)
+    if person.state == "active":
+        raise ValueError(f"Annotator {person.id} is already taking part.")
+    n_lost = study.readmit(store, person.id)
     print(f"Annotator {person.id} takes part again, and their answers count.")
     if n_lost:
         print(f"Answers that do not count, since others got the items meanwhile: {n_lost:,}.")
-    return 0
 
 
-def _results(args: argparse.Namespace) -> int:
-    from fresh._io import write_text
-    from fresh.study.overview import compute_results
-    from fresh.study.results import draw_results
-
-    for path in (args.json, args.markdown, args.csv, *map(str, args.figure)):
-        check_output(path or "-", "", args.overwrite)
-    with _open(args) as store:
-        results = compute_results(store)
+def _results(args: argparse.Namespace, store: "Store") -> None:
+    check_outputs(args, args.json, args.markdown, args.csv, *args.figure)
+    results = study.compute_results(store)
     print(results.to_markdown(), end="")
-    writers = {"json": results.to_json, "markdown": results.to_markdown, "csv": results.table().to_csv}
-    for kind, write in writers.items():
-        if getattr(args, kind):
-            write_text(Path(getattr(args, kind)), write())
+    if args.json:
+        write_text(Path(args.json), results.to_json())
+    if args.markdown:
+        write_text(Path(args.markdown), results.to_markdown())
+    if args.csv:
+        write_text(Path(args.csv), results.table().to_csv())
     if args.figure:
-        draw_results(results, args.figure)
-    return 0
+        study.draw_results(results, args.figure)
 
 
-def _export(args: argparse.Namespace) -> int:
-    from fresh.study.export import export_paths, export_study
+def _export(args: argparse.Namespace, store: "Store") -> None:
+    from fresh.study.export import export_paths
 
-    for path in export_paths(args.form, Path(args.output)):
-        check_output(str(path), "", args.overwrite)
-    with _open(args) as store:
-        files = export_study(store, args.form, Path(args.output))
-    print(f"Written: {', '.join(map(str, files))}")
-    return 0
+    check_outputs(args, *export_paths(args.form, args.output))
+    print(f"Written: {', '.join(map(str, study.export_study(store, args.form, args.output)))}")
 
 
-def _import(args: argparse.Namespace) -> int:
-    from fresh.study.importing import import_study
-
-    with _open(args) as store:
-        done = import_study(store, args.form, args.file)
+def _import(args: argparse.Namespace, store: "Store") -> None:
+    done = study.import_study(store, args.form, args.file)
     print(f"{done.n_new:,} new, {done.n_existing:,} imported before, {len(done.skipped):,} left out.")
     for line in (*done.notes, *done.skipped):
         print(line, file=sys.stderr)
-    return 0
+
+
+_ACTIONS: dict[str, tuple[str, str, Callable[..., None]]] = {
+    "new": ("Make a study", _NEW, _new),
+    "serve": (study_serve.SUMMARY, study_serve.ABOUT, study_serve.run),
+    "status": ("Show the progress, and annotators to review", _STATUS, _status),
+    "codes": ("Make sign-in codes for more annotators", _CODES, _codes),
+    "pause": ("Stop assigning items", _PAUSE, _pause),
+    "resume": ("Assign items again", _RESUME, _resume),
+    "leave": ("Remove an annotator; their answers count", _LEAVE, _leave),
+    "exclude": ("Exclude an annotator; their answers do not count", _EXCLUDE, _exclude),
+    "readmit": ("Readmit an annotator who left or was excluded", _READMIT, _readmit),
+    "results": ("Show tables, agreement and tests", _RESULTS, _results),
+    "export": ("Write answers, or items for other tools", _EXPORT, _export),
+    "import": ("Import answers from other tools, or from Prolific", _IMPORT, _import),
+}
+"""Summary, description and function of each action; all but the first two get the store of the study too."""

@@ -1,11 +1,9 @@
-"""`fresh study serve`."""
-
 import argparse
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fresh.cli.options import add_listening
+from fresh.cli.options import add_shared
 
 if TYPE_CHECKING:
     from fresh.study.store import Store
@@ -34,10 +32,8 @@ To stop the server, press Ctrl-C.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe `fresh study serve`."""
     parser.usage = "fresh study serve STUDY [options]"
-    parser.description = ABOUT
-    add_listening(parser)
+    add_shared(parser, "--host", "--port", "--allow-host")
     text = "The study is reachable over HTTPS only, through a proxy; marks cookies as secure"
     parser.add_argument("--https", action="store_true", help=text)
     parser.add_argument(
@@ -58,8 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     secret.add_argument("--new-admin-secret", action="store_true", help=text)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Serve a study until Ctrl-C."""
+def run(args: argparse.Namespace) -> None:
     from fresh._optional import optional_import
 
     optional_import("fastapi", "web", "fresh study serve")
@@ -76,7 +71,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"Serving {store.about['title']!r} at {url} (press Ctrl-C to stop)")
         print(f"Admin page: {url}admin. {about_secret}", flush=True)
         serve(app, listener, config.trusted_proxies)
-    return 0
 
 
 def _set_admin_secret(store: "Store", args: argparse.Namespace) -> str:

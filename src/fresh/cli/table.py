@@ -6,7 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fresh.cli.options import add_overwrite, check_output
+from fresh import experiments
+from fresh._io import write_text
+from fresh.cli.options import add_shared, check_outputs
+from fresh.config import parse_assignments
+from fresh.highlight import CONTROL_PICTURES
 
 if TYPE_CHECKING:
     from fresh.experiments.results import RunResult
@@ -33,21 +37,16 @@ wherever all else is equal, with Holm's correction for the number of tests:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh table`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh table RUNS [EXPERIMENT] [options]"
-    parser.description = ABOUT
-    parser.add_argument("runs", type=Path, metavar="RUNS", help="Folder of runs that `fresh run` made")
-    parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="Name of an experiment (default: all)")
+    add_shared(parser, "runs", "experiment")
     text = "Figures to show, separated by commas (default: %(default)s)"
     parser.add_argument("--figure", default="macro-F1", metavar="NAMES", help=text)
     text = "Settings that make rows (default: the rows of the grid)"
     parser.add_argument("--rows", metavar="NAMES", help=text)
-    parser.add_argument(
-        "--columns", default="corpus", metavar="NAMES", help="Settings that make columns (default: corpus)"
-    )
-    text = "Use only the runs with these values; can be repeated"
-    parser.add_argument("--where", action="append", default=[], metavar="NAME=VALUES", help=text)
+    text = "Settings that make columns (default: corpus)"
+    parser.add_argument("--columns", default="corpus", metavar="NAMES", help=text)
+    add_shared(parser, "--where")
     parser.add_argument("--relative", metavar="ROW", help="Divide by the mean of this row in the same column")
     text = "Compare two values of a setting; can be repeated"
     parser.add_argument("--test", action="append", metavar="NAME=FIRST:SECOND", help=text)
@@ -55,65 +54,49 @@ def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
     parser.add_argument("--format", choices=("markdown", "csv", "latex"), help=text)
     parser.add_argument("--output", default="-", metavar="FILE", help="Write to a file")
     parser.add_argument("--manifest", metavar="FILE", help="Also write the sources of the table, as JSON")
-    add_overwrite(parser)
+    add_shared(parser, "--overwrite")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Make the table."""
-    from fresh._io import write_text
-
-    check_output(args.output, str(args.runs), args.overwrite)
-    check_output(args.manifest or "-", str(args.runs), args.overwrite)
-    table = _make_table(args)
-    if args.manifest:
-        from fresh.experiments.results import make_manifest
-
-        content = json.dumps(make_manifest(_select_results(args)), indent=1, ensure_ascii=False)
-        write_text(Path(args.manifest), content + "\n")
-    if args.output == "-" and args.format is None and sys.stdout.isatty():
-        print_table(table)
-    else:
-        write_table(table, args.format or "markdown", args.output)
-    return 0
-
-
-def _select_results(args: argparse.Namespace) -> "list[RunResult]":
-    from fresh.config import parse_assignments
-    from fresh.experiments.results import read_results, select
-    from fresh.experiments.store import RunStore
-
-    results = select(read_results(RunStore(args.runs), args.experiment), parse_assignments(args.where))
+def run(args: argparse.Namespace) -> None:
+    check_outputs(args, args.output, args.manifest, source=args.runs)
+    everything = experiments.read_results(experiments.RunStore(args.runs), args.experiment)
+    results = experiments.select(everything, parse_assignments(args.where or ()))
     if not results:
         raise ValueError(f"No run matches: {'; '.join(args.where)}. Change --where.")
-    return results
+    table = _make_table(args, everything, results)
+    if args.manifest:
+        content = json.dumps(experiments.make_manifest(results), indent=1, ensure_ascii=False)
+        write_text(Path(args.manifest), content + "\n")
+    show_table(table, args.format, args.output)
 
 
-def _make_table(args: argparse.Namespace) -> "Table":
-    from fresh.experiments.results import read_results
-    from fresh.experiments.significance import parse_contrast, welch_table
-    from fresh.experiments.store import RunStore
-    from fresh.experiments.tables import divide_by_row, pivot
-
-    everything, results = read_results(RunStore(args.runs), args.experiment), _select_results(args)
+def _make_table(args: argparse.Namespace, everything: "list[RunResult]", results: "list[RunResult]") -> "Table":
     figures, marked = _split_names(args.figure), args.format != "csv"
     if args.test:
         if args.relative or len(figures) > 1:
             raise ValueError("--test compares one figure: leave --relative out, and name one --figure.")
-        return welch_table(results, [parse_contrast(results, text) for text in args.test], figures[0]).to_table(marked)
+        contrasts = [experiments.parse_contrast(results, text) for text in args.test]
+        return experiments.welch_table(results, contrasts, figures[0]).to_table(marked)
     rows = None if args.rows is None else _split_names(args.rows)
-    table = pivot(results, figures, rows, _split_names(args.columns))
-    return (divide_by_row(table, everything, args.relative) if args.relative else table).to_table(marked)
+    table = experiments.pivot(results, figures, rows, _split_names(args.columns))
+    if args.relative:
+        table = experiments.divide_by_row(table, everything, args.relative)
+    return table.to_table(marked)
 
 
 def _split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def write_table(table: "Table", form: str, output: str) -> None:
-    """Write a table; the notes of a CSV table go to standard error."""
-    from fresh._io import write_text
+def show_table(table: "Table", form: str | None, output: str) -> None:
+    """Write a table to a file or standard output, by default as Markdown, or laid out for the terminal.
 
-    text = table.write(form)
+    The notes of a CSV table go to standard error.
+    """
+    if output == "-" and form is None and sys.stdout.isatty():
+        _print_table(table)
+        return
+    text = table.write(form or "markdown")
     if output == "-":
         print(text, end="")
     else:
@@ -122,14 +105,12 @@ def write_table(table: "Table", form: str, output: str) -> None:
         print("\n".join(table.notes), file=sys.stderr)
 
 
-def print_table(table: "Table") -> None:
+def _print_table(table: "Table") -> None:
     """Show a table in the terminal; in narrow ones, labels are wrapped and ranges go below means."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
-
-    from fresh.highlight import CONTROL_PICTURES
 
     shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column, head in enumerate(table.header):

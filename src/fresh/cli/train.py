@@ -1,8 +1,5 @@
-"""`fresh train`."""
-
 import argparse
 import shlex
-import sys
 from pathlib import Path
 
 from fresh.cli import options
@@ -21,22 +18,15 @@ To resume an interrupted run, repeat the same command.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh train`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh train DATA [DATA ...] --out MODEL [options]"
-    parser.description = ABOUT
-    options.add_data(parser)
+    options.add_shared(parser, "data")
     parser.add_argument("--out", required=True, metavar="MODEL", help="Folder to save the model in")
-    options.add_data_dir(parser)
-    text = "Settings file; command-line options override it"
-    parser.add_argument("--config", metavar="FILE.toml", help=text)
-    options.add_overwrite(parser)
-    if with_settings:
-        options.add_settings(parser)
+    options.add_shared(parser, "--data-dir", "--config", "--overwrite")
+    options.add_settings(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Train, measure and save a model, and show the report."""
+def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
     from fresh.evaluation.html_report import report_path
@@ -47,16 +37,14 @@ def run(args: argparse.Namespace) -> int:
     places = {"out": args.out, "overwrite": args.overwrite, "data_dir": args.data_dir, "config": args.config}
     try:
         model = train(options.data_source(args), **places, **options.run_settings(args))
-    except KeyboardInterrupt:
-        kept = options.with_flags(describe_unfinished(Path(args.out)), args.options)
-        print(f"\nInterrupted. {kept or 'No epoch was finished, so nothing is kept.'}", file=sys.stderr)
-        return options.INTERRUPTED
-    if not process_group().is_main:
-        return 0
+    except KeyboardInterrupt as error:
+        kept = describe_unfinished(Path(args.out)) or "No epoch was finished, so nothing is kept."
+        raise KeyboardInterrupt(kept) from error
+    if not process_group().is_main:  # of several processes, one prints
+        return
     if model.report is not None:
         show_report(Console(), model.report)
     print(f"Report: {report_path(Path(args.out))}")
     query = ' --query "A question?"' if model.needs_query else ""
     example = f' Try: fresh explain {shlex.quote(str(args.out))} "Some text."{query}'
     print(f"Saved in {args.out}.{'' if model.settings['method'] == 'human' else example}")
-    return 0

@@ -1,8 +1,6 @@
-"""`fresh verify`."""
-
 import argparse
 
-from fresh.cli.options import add_device
+from fresh.cli.options import add_shared
 
 SUMMARY = "Check certificates of explanations"
 ABOUT = """\
@@ -21,19 +19,16 @@ checked, for example because files of the model are missing or were changed.
 _FAILED = 3
 
 
-def add_arguments(parser: argparse.ArgumentParser, with_settings: bool) -> None:
-    """Describe `fresh verify`."""
-    parser.description = ABOUT
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("certificates", metavar="CERTIFICATES", help="File that `fresh explain --certify` wrote")
     text = "Folder of the model or its predictor, or its name on the Hugging Face Hub"
     parser.add_argument("model", metavar="MODEL", help=text)
     text = "Expected digest of the predictor, as `fresh explain --certify` printed it"
     parser.add_argument("--digest", metavar="SHA256", help=text)
-    add_device(parser)
+    add_shared(parser, "--device")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check certificates and show the verdict."""
     from fresh.audit.certificates.verify import verify
     from fresh.progress import Terminal
 
