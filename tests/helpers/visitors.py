@@ -24,6 +24,7 @@ from fresh.study.store import Store, open_study
 from fresh.study.web.auth import HOUR
 from fresh.study.web.site import Site
 
+ANSWER = {"label": "pos", "confidence": 1, "readability": 1}
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 SHOWN = re.compile(r'<p class="text shown"[^>]*>(.*?)</p>', re.DOTALL)
 TOLD = re.compile(r'<(p|div)[^>]* role="alert"[^>]*>(.*?)</\1>', re.DOTALL)
@@ -76,11 +77,22 @@ class Person:
         self.get().post("/sign-in", code=code)
         return self.post("/consent") if "I agree" in self.page else self
 
+    def send(self, **fields: Any) -> "Person":
+        """Send an answer to the current text, and stay on the page that comes."""
+        return self.post("/answer", **{"ticket": self.field("ticket"), **ANSWER, **fields})
+
     def give(self, label: str = "pos", confidence: int | str = 3, readability: int | str = 4, **more: Any) -> "Person":
         """Answer the current text, and continue after practice."""
-        given = {"label": label, "confidence": confidence, "readability": readability, "milliseconds": 1200, **more}
-        self.post("/answer", **{"ticket": self.field("ticket"), **given})
+        self.send(
+            **{"label": label, "confidence": confidence, "readability": readability, "milliseconds": 1200, **more}
+        )
         return self.get("/item") if "Practice does not count" in self.page else self
+
+    def give_all(self, **more: Any) -> "Person":
+        """Answer all texts that are left."""
+        while self.text:
+            self.give(**more)
+        return self
 
 
 def visitor(app: FastAPI, base_url: str = "http://127.0.0.1") -> Person:
@@ -113,9 +125,7 @@ def strip_practice(person: Person) -> Person:
 def finish(app: FastAPI, store: Store, n: int = 2, milliseconds: str = "2500") -> None:
     """Let some people answer everything with the same label."""
     for code in add_annotators(store, n):
-        person = strip_practice(visitor(app).enter(code))
-        while person.text:
-            person.give("pos", 3, 4, milliseconds=milliseconds)
+        strip_practice(visitor(app).enter(code)).give_all(milliseconds=milliseconds)
 
 
 @contextmanager

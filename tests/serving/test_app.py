@@ -1,17 +1,13 @@
 """`fresh serve` from its start to its end: names, folders, ports, the schema that describes it."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import urllib.request
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -26,7 +22,7 @@ from starlette.testclient import TestClient
 
 from fresh.serving.app import create_app
 from fresh.serving.models import Models
-from served import TEXT, client_of, loaded, problem
+from served import TEXT, client_of, loaded, problem, serve_process
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
@@ -129,26 +125,7 @@ def test_a_thousand_requests_are_answered_as_described(places: dict[str, str]) -
     assert max(answered) < 500
 
 
-def test_the_command_serves_until_it_is_told_to_end(places: dict[str, str]) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "fresh",
-        "serve",
-        places["one-length"],
-        places["any-length"],
-        "--port",
-        "0",
-        "--device",
-        "cpu",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
-        assert server.stdout is not None
-        line = server.stdout.readline()
+def test_the_command_serves_until_it_is_interrupted(places: dict[str, str]) -> None:
+    with serve_process(places["one-length"], places["any-length"]) as (address, _, line):
         assert line.startswith("Serving one-length, any-length at http://127.0.0.1:")
-        address = line.split(" at ")[1].split()[0]
-        with urllib.request.urlopen(f"{address}health") as answer:  # noqa: S310
-            assert json.load(answer)["status"] == "ok"
-        server.send_signal(signal.SIGINT)
-        assert server.communicate(timeout=20)[1].splitlines()[-1:] == ["Interrupted."]
-    assert server.returncode == 130
+        assert httpx.get(f"{address}health").json()["status"] == "ok"

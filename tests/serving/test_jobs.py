@@ -3,11 +3,8 @@
 import csv
 import io
 import json
-import os
 import re
-import signal
 import stat
-import subprocess
 import sys
 import threading
 import time
@@ -32,7 +29,7 @@ from fresh.reporting.tables import escape_formula
 from fresh.serving.config import JobLimits, ServeConfig
 from fresh.serving.jobs import Job, Jobs, _open_results, _read_lines, _to_csv
 from fresh.web.errors import Problem
-from served import JOBS, TEXT, client_of, csv_table, finished, loaded, problem, upload
+from served import JOBS, TEXT, client_of, csv_table, finished, loaded, problem, serve_process, upload
 
 LONG = "film " * 15_000
 
@@ -327,10 +324,7 @@ def peak_of(process: int) -> int:
 
 @pytest.mark.slow
 def test_refused_uploads_take_neither_time_nor_memory(place: str) -> None:
-    command = [sys.executable, "-m", "fresh", "serve", place, "--port", "0", "--device", "cpu"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as server:
-        assert server.stdout is not None
-        address = server.stdout.readline().split(" at ")[1].split()[0]
+    with serve_process(place) as (address, server, _):
 
         def send(name: str) -> float:
             begin = time.perf_counter()
@@ -356,5 +350,4 @@ def test_refused_uploads_take_neither_time_nor_memory(place: str) -> None:
             list(pool.map(send, [*HOSTILE] * 8))
         grown = peak_of(server.pid) - before
         sys.stdout.write(f"64 at once: {grown / MEGABYTE:.0f} MB more\n")
-        server.send_signal(signal.SIGINT)
     assert grown < 200 * MEGABYTE

@@ -29,14 +29,14 @@ from fresh.study.annotators import (
 from fresh.study.overview import get_overview, read_responses
 from fresh.study.schema import AnnotatorRow, AssignmentRow, StudyRow
 from fresh.study.service import next_item
-from fresh.study.store import Store, create_study, now_ms, open_study
-from studies import HOURS, as_earlier, enroll, get_item, join, plan, two_ways, work
+from fresh.study.store import Store, now_ms, open_study
+from studies import HOURS, as_earlier, enroll, get_item, join, work
 
 
 @pytest.fixture
-def small(database: str) -> "Store":
-    """Eight answers, one of each document in each condition, in the one order of earlier versions."""
-    return as_earlier(create_study(database, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1)))
+def small(eight: Store) -> Store:
+    """The eight answers in the one order of earlier versions."""
+    return as_earlier(eight)
 
 
 def test_who_is_readmitted_counts_again_where_nobody_came_instead(small: Store) -> None:
@@ -56,7 +56,6 @@ def test_who_is_readmitted_counts_again_where_nobody_came_instead(small: Store) 
     for one in (who, second, third):
         work(small, one)
     assert [one.item for one in read_responses(small)] == list(range(1, 9))
-    small.close()
 
 
 def test_who_left_is_let_in_again(small: Store) -> None:
@@ -66,7 +65,6 @@ def test_who_left_is_let_in_again(small: Store) -> None:
     assert (leave(small, who), leave(small, who), readmit(small, who)) == (1, 0, 0)
     assert next_item(small, who) == task  # nobody else was given it
     assert len(read_responses(small)) == 2
-    small.close()
 
 
 def test_what_expired_is_given_back_in_the_order_of_items(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +82,6 @@ def test_what_expired_is_given_back_in_the_order_of_items(small: Store, monkeypa
     monkeypatch.setattr(people, "release_assignment", release)
     assert people.release_expired(small, now_ms() + 25 * HOURS) == 2
     assert given_back == [2, 8]
-    small.close()
 
 
 def test_people_are_found_by_number_or_name(stored: Store) -> None:

@@ -2,6 +2,8 @@
 
 import csv
 import json
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elsewhere import SHOWN, annotation, answers, asked, items, lines, numbers, outcome, task, text_of, write
+from elsewhere import (
+    SHOWN,
+    annotation,
+    answers,
+    items,
+    lines,
+    make_asking,
+    numbers,
+    outcome,
+    refusal,
+    task,
+    text_of,
+    write,
+)
 from fresh.errors import DataError, StudyError
 from fresh.study.answers import Answer
 from fresh.study.importing import import_study
-from fresh.study.overview import get_overview, read_responses
+from fresh.study.overview import get_overview
 from fresh.study.raw_answers import MAX_TIMESTAMP, parse_timestamp
 from fresh.study.store import Store
 
@@ -26,25 +41,16 @@ BATCH = (
 SCALES = {"confidence": "pretty confident", "readability": "easy"}  # 3 and 4
 
 
-@pytest.fixture
-def asking(tmp_path: Path) -> "Store":
-    return asked(tmp_path / "study")
-
-
-def refusal(store: Store, form: str, path: Path) -> list[str]:
-    """Import what must be refused; nothing of it may stay."""
-    with pytest.raises(StudyError) as caught:
-        import_study(store, form, path)
-    assert read_responses(store) == []
-    return str(caught.value).splitlines()
-
-
 def batch(path: Path, *rows: dict[str, str]) -> Path:
     """Results of a batch of Mechanical Turk."""
     extra = sorted({name for row in rows for name in row if name.startswith("Answer.")})
-    names = [*BATCH.split(","), "Input.item", "Input.text", *extra, "Approve", "Reject"]
+    return table(path, [*BATCH.split(","), "Input.item", "Input.text", *extra, "Approve", "Reject"], rows)
+
+
+def table(path: Path, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names, restval="", quoting=csv.QUOTE_ALL)
+        delimiter = "\t" if path.suffix == ".tsv" else ","
+        writer = csv.DictWriter(file, names, restval="", quoting=csv.QUOTE_NONNUMERIC, delimiter=delimiter)
         writer.writeheader()
         writer.writerows(rows)
     return path
@@ -237,11 +243,7 @@ def test_flat_exports_of_label_studio_are_read(asking: Store, tmp_path: Path, en
         write(path, rows)
     else:
         rows[0]["readability"] = json.dumps(rated)
-        with path.open("w", newline="", encoding="utf-8") as file:
-            delimiter = {"csv": ",", "tsv": "\t"}[ending]
-            writer = csv.DictWriter(file, sorted(rows[0]), quoting=csv.QUOTE_NONNUMERIC, delimiter=delimiter)
-            writer.writeheader()
-            writer.writerows(rows)
+        table(path, sorted(rows[0]), rows)
     assert outcome(import_study(asking, "label_studio", path)) == (1, 0, [])
     assert answers(asking) == [(one, Answer("pos", 3, 4, 7 * 24 * 3_600_000))]  # a page that lay open for days
 
@@ -256,26 +258,24 @@ def test_what_is_not_of_label_studio_is_refused(asking: Store, tmp_path: Path) -
     assert found == ["a.json, row 1, annotation 1: there must be exactly one label."]
 
 
-def test_labels_that_are_shown_as_each_other_are_not_mixed_up(tmp_path: Path) -> None:
+def test_labels_with_swapped_texts_are_told_apart(tmp_path: Path) -> None:
     """Potato saves what people read, Label Studio what it stands for."""
-    store = asked(tmp_path / "swapped", {"neg": "pos", "pos": "neg"})
-    one, two, *_ = items(store)
-    import_study(store, "potato", write(tmp_path / "ann" / "user_state.json", state("ann", {one: pairs("pos")})))
-    import_study(store, "label_studio", write(tmp_path / "a.json", [task(two, annotation(1, "pos"))]))
-    assert [given.label for _, given in answers(store)] == ["neg", "pos"]
-    store.close()
+    with closing(make_asking(tmp_path / "swapped", {"neg": "pos", "pos": "neg"})) as store:
+        one, two, *_ = items(store)
+        import_study(store, "potato", write(tmp_path / "ann" / "user_state.json", state("ann", {one: pairs("pos")})))
+        import_study(store, "label_studio", write(tmp_path / "a.json", [task(two, annotation(1, "pos"))]))
+        assert [given.label for _, given in answers(store)] == ["neg", "pos"]
 
 
-def test_labels_that_are_called_true_and_false_are_read(tmp_path: Path) -> None:
-    store = asked(tmp_path / "facts", {"neg": "false", "pos": "true"})
-    one, two, three, four, *_ = items(store)
-    given = state("ann", {one: pairs("false"), two: pairs("true")})
-    import_study(store, "potato", write(tmp_path / "ann" / "user_state.json", given))
-    for column, item in (("label.false", three), ("label", four)):
-        row = f"instance_id,user_id,{column},confidence,readability\n{item},ann,false,1,5\n"
-        import_study(store, "potato", write(tmp_path / "annotations.csv", row))
-    assert sorted(given.label for _, given in answers(store)) == ["neg", "neg", "neg", "pos"]
-    store.close()
+def test_labels_named_true_and_false_are_read(tmp_path: Path) -> None:
+    with closing(make_asking(tmp_path / "facts", {"neg": "false", "pos": "true"})) as store:
+        one, two, three, four, *_ = items(store)
+        given = state("ann", {one: pairs("false"), two: pairs("true")})
+        import_study(store, "potato", write(tmp_path / "ann" / "user_state.json", given))
+        for column, item in (("label.false", three), ("label", four)):
+            row = f"instance_id,user_id,{column},confidence,readability\n{item},ann,false,1,5\n"
+            import_study(store, "potato", write(tmp_path / "annotations.csv", row))
+        assert sorted(given.label for _, given in answers(store)) == ["neg", "neg", "neg", "pos"]
 
 
 def test_files_that_cannot_be_read_are_refused(asking: Store, tmp_path: Path) -> None:

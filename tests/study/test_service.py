@@ -37,12 +37,6 @@ from studies import HOURS, YES, MakeStore, enroll, get_item, join, plan, two_way
 NO = Answer("neg", 1, 2, 900)
 
 
-@pytest.fixture
-def eight(database: str) -> "Store":
-    """Eight answers, which two people can give."""
-    return create_study(database, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1))
-
-
 def count(store: Store, table: type[Base]) -> int:
     with store.read_session() as session:
         return session.scalar(select(func.count()).select_from(table)) or 0
@@ -257,7 +251,6 @@ def test_who_stays_away_and_comes_back_goes_on_where_they_were(eight: Store) -> 
     assert get_item(eight, first) == task
     assert work(eight, first) == 1
     assert [one.status for one in get_overview(eight).annotators] == ["finished", "finished"]
-    eight.close()
 
 
 def test_what_somebody_else_has_stays_gone_until_they_give_it_back(eight: Store) -> None:
@@ -272,7 +265,6 @@ def test_what_somebody_else_has_stays_gone_until_they_give_it_back(eight: Store)
     leave(eight, with_it)
     assert get_item(eight, first) == task
     assert not may_get_more(eight, first)
-    eight.close()
 
 
 def test_what_somebody_else_has_answered_never_comes_again(eight: Store) -> None:
@@ -287,7 +279,6 @@ def test_what_somebody_else_has_answered_never_comes_again(eight: Store) -> None
     assert next_item(eight, first) is None
     with pytest.raises(NotAssignedError, match="was assigned to somebody else"):
         save_answer(eight, first, task.item, YES)
-    eight.close()
 
 
 @pytest.mark.parametrize("end", [exclude, leave])
@@ -302,7 +293,6 @@ def test_who_is_readmitted_gets_what_was_before_them(eight: Store, end: Callable
     assert get_item(eight, first) == task
     assert (work(eight, first), work(eight, second)) == (2, 4)
     assert len(read_responses(eight)) == 8
-    eight.close()
 
 
 def test_whoever_is_readmitted_counts_again_as_far_as_places_are_left(stored: Store) -> None:
@@ -329,7 +319,6 @@ def test_an_answer_that_does_not_count_is_not_asked_for_again(eight: Store) -> N
     assert readmit(eight, first) == 1
     leave(eight, with_it)
     assert get_item(eight, first).item != item
-    eight.close()
 
 
 def test_two_windows_get_it_once(eight: Store) -> None:
@@ -340,7 +329,6 @@ def test_two_windows_get_it_once(eight: Store) -> None:
         assert set(pool.map(lambda _: next_item(eight, first), range(8))) == {task}
     with eight.read_session() as session:
         assert session.get_one(ItemRow, task.item).taken == 1
-    eight.close()
 
 
 def reject(store: Store, folder: Path, item: int) -> None:
@@ -355,7 +343,6 @@ def test_what_was_seen_elsewhere_is_not_given_here(eight: Store, tmp_path: Path)
     work(eight, first)
     assert {item, other_condition(eight, item)}.isdisjoint(one.item for one in read_responses(eight))
     assert len(read_responses(eight)) == 3
-    eight.close()
 
 
 def test_what_was_seen_in_another_condition_meanwhile_is_not_given_again(eight: Store, tmp_path: Path) -> None:
@@ -365,7 +352,6 @@ def test_what_was_seen_in_another_condition_meanwhile_is_not_given_again(eight: 
     reject(eight, tmp_path, other_condition(eight, item))
     assert work(eight, first) == 3
     assert (item, "seen") in assignments(eight, first)
-    eight.close()
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["look", "answer", "leave", "exclude", "back", "stale"])))

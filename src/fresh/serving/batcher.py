@@ -46,17 +46,12 @@ Task = Callable[[Rationalizer, Sequence[ExplainSpec]], Sequence[Result]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """The texts of one request, and the future of their results."""
-
     specs: Sequence[ExplainSpec]
-    task: Task[Any] | None = None
-    """What to compute, in a batch of its own; explanations if None."""
+    task: Task[Any] | None = None  # what to compute, in a batch of its own; explanations if None
     future: "Future[Any]" = field(default_factory=Future)
     low_priority: bool = False
-    results: tuple[Any, ...] = ()
-    """Results of earlier turns."""
-    rest: "_Work | None" = None
-    """What is left for later turns."""
+    results: tuple[Any, ...] = ()  # of earlier turns
+    rest: "_Work | None" = None  # what is left for later turns
 
     @property
     def n_texts(self) -> int:
@@ -67,7 +62,7 @@ class _Work:
         return sum(len(spec.document.words) for spec in self.specs)
 
     def first_turn(self, max_words: int) -> "_Work":
-        """Take the texts of one turn: at most so many words, but at least one text."""
+        """Take at most so many words, but at least one text."""
         ends = list(accumulate(len(spec.document.words) for spec in self.specs))
         n_specs = max(1, bisect_right(ends, max_words))
         if n_specs >= len(self.specs):
@@ -96,10 +91,8 @@ class Batcher:
         self.model = model
         self.limits = limits or BatchLimits()
         self.metrics = metrics
-        self.n_waiting = 0
-        """Texts in the queue."""
-        self.seconds_per_text = 0.02
-        """Moving average of the time that a text takes."""
+        self.n_waiting = 0  # texts in the queue
+        self.seconds_per_text = 0.02  # moving average
         self.closed = False
         self._queue: deque[_Work] = deque()
         self._changed = threading.Condition()

@@ -50,13 +50,10 @@ class ExplainRequest(BaseModel):
             return [ExplainSpec(self._document(self.text, "text"), self.ratio)]
         texts = self.texts or []
         if not 1 <= len(texts) <= MAX_TEXTS:
-            raise Problem(
-                422, f"texts must hold 1 to {MAX_TEXTS} texts, got {len(texts):,}. For more, upload a file as a job."
-            )
-        return [
-            ExplainSpec(self._document(text, f"text-{number}"), self.ratio)
-            for number, text in enumerate(texts, start=1)
-        ]
+            found = f"texts must hold 1 to {MAX_TEXTS} texts, got {len(texts):,}."
+            raise Problem(422, f"{found} For more, upload a file as a job.")
+        documents = [self._document(text, f"text-{number}") for number, text in enumerate(texts, start=1)]
+        return [ExplainSpec(document, self.ratio) for document in documents]
 
     def curve_spec(self, served: ServedModel) -> ExplainSpec:
         """Say what to explain at every length."""

@@ -98,10 +98,6 @@ def study_name(store: Store) -> str:
 
 
 def _list_items(store: Store, name: str = "item") -> list[dict[str, str]]:
-    """List the real items by their tickets, in a random order, with a query only if one has words.
-
-    :param name: The field for the ticket.
-    """
     with store.read_session() as session:
         rows = {row.id: row for row in session.scalars(select(ItemRow).where(ItemRow.kind == "real"))}
     items: list[dict[str, str]] = []
@@ -113,11 +109,10 @@ def _list_items(store: Store, name: str = "item") -> list[dict[str, str]]:
 
 def list_questions(store: Store) -> dict[str, tuple[str, dict[str, str]]]:
     """Return the questions about each item: their text, and how annotators see each answer."""
-    scales = {name: {str(n): step for n, step in enumerate(steps, start=1)} for name, steps in SCALES.items()}
-    return {
-        "label": (str(store.about["question"]), store.labels),
-        **{name: (SCALE_QUESTIONS[name], steps) for name, steps in scales.items()},
-    }
+    questions = {"label": (str(store.about["question"]), store.labels)}
+    for name, steps in SCALES.items():
+        questions[name] = (SCALE_QUESTIONS[name], {str(n): step for n, step in enumerate(steps, start=1)})
+    return questions
 
 
 def format_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
@@ -136,7 +131,6 @@ def _format_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _list_answers(store: Store) -> list[dict[str, Any]]:
-    """List all answers with the names of the study and its database; times that were not measured are empty."""
     names = {"study": study_name(store), "database": database_name(store)}
     return [{**names, **answer, "milliseconds": answer["milliseconds"] or None} for answer in read_answers(store)]
 
@@ -170,7 +164,6 @@ def _has_queries(store: Store) -> bool:
 
 
 def _prolific_participants(store: Store) -> str:
-    """Write the progress of the participants of Prolific, for approving them there."""
     rows = [
         {"Participant id": one.outside, "answered": one.n_answered, "checks failed": one.n_failed, "state": one.status}
         for one in get_overview(store).annotators
@@ -222,11 +215,9 @@ class Format:
     """A format of exports."""
 
     title: str
-    file: str
-    """Name of the file when it is downloaded."""
+    file: str  # its name when it is downloaded
     write: Callable[[Store], str]
-    write_config: Callable[[Store, str], str] | None = None
-    """Writes the configuration that a tool needs besides the items, given the name of the file of items."""
+    write_config: Callable[[Store, str], str] | None = None  # what a tool needs besides the file of items that is named
     config_ending: str = ""
 
 

@@ -44,12 +44,9 @@ class ImportSummary:
 
     n_new: int = 0
     n_existing: int = 0
-    skipped: list[str] = field(default_factory=list)
-    """Answers that are incomplete or have no place in the plan, each with the reason."""
-    n_uncounted: int = 0
-    """New answers that do not count, since they did not count in the file."""
-    excluded: list[str] = field(default_factory=list)
-    """New annotators who are excluded, since none of their answers counted in the file."""
+    skipped: list[str] = field(default_factory=list)  # incomplete answers and those without a place, with the reason
+    n_uncounted: int = 0  # new answers that do not count, since they did not count in the file
+    excluded: list[str] = field(default_factory=list)  # new annotators, none of whose answers counted in the file
 
     @property
     def notes(self) -> list[str]:
@@ -57,9 +54,10 @@ class ImportSummary:
         if not self.n_uncounted:
             return []
         do = "does" if self.n_uncounted == 1 else "do"
-        who = f"Excluded, since none of their answers count there: {', '.join(self.excluded)}."
-        note = f"{plural(self.n_uncounted, 'new answer')} {do} not count, as in the file."
-        return [note, *([who] if self.excluded else [])]
+        notes = [f"{plural(self.n_uncounted, 'new answer')} {do} not count, as in the file."]
+        if self.excluded:
+            notes.append(f"Excluded, since none of their answers count there: {', '.join(self.excluded)}.")
+        return notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +72,13 @@ class _ImportedAnswer:
 
     @property
     def item_name(self) -> str:
-        """Return the item as the file names it."""
-        return str(self.raw.item).strip()
+        return str(self.raw.item).strip()  # as the file names it
 
 
 @dataclass(frozen=True, slots=True)
 class _StudyIndex:
-    """What is needed to interpret raw answers."""
-
+    # For each kind and item, the values that each field of a file may have, in all versions of the exports.
     items: Mapping[str, Mapping[int, Mapping[str, Sequence[str]]]]
-    """For each kind and item, the values that each field of a file may have, in all versions of the exports."""
     tickets: Mapping[str, int]
     meanings: Mapping[str, Mapping[str, str]]  # for each question, the answer that a text in the file stands for
     database: str
@@ -154,7 +149,6 @@ def _index_items(store: Store) -> dict[str, dict[int, dict[str, tuple[str, ...]]
 
 
 def _interpret(raw: RawAnswer, index: _StudyIndex) -> _ImportedAnswer:
-    """Find the item and the answer that a raw answer stands for, or report all its problems."""
     has_answer = not raw.void and (raw.complete or not raw.unanswered)
     missing = raw.unanswered if has_answer else []
     missing += [name for name in ("annotator", "item") if getattr(raw, name) in (None, "")]
@@ -239,21 +233,17 @@ def _import_answer(session: Session, one: _ImportedAnswer, summary: ImportSummar
 
 
 def _find_owner(session: Session, one: _ImportedAnswer) -> AnnotatorRow | None:
-    """Find the annotator of this study whose exported answer is imported again."""
     if one.number is not None:
         return annotators.lock_annotator(session, one.number)
     if one.raw.at is None or one.answer is None:
         return None
     # Exports of earlier versions do not name the database: recognize an answer by its item and its time.
-    real = (
-        select(AssignmentRow.annotator)
-        .join(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
-        .where(AssignmentRow.item == one.item, AnswerRow.at == one.raw.at)
-    )
-    practice = select(PracticeAnswerRow.annotator).where(
-        PracticeAnswerRow.item == one.item, PracticeAnswerRow.at == one.raw.at
-    )
-    theirs = real if one.raw.kind == "real" else practice
+    if one.raw.kind == "real":
+        theirs = select(AssignmentRow.annotator).join(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
+        theirs = theirs.where(AssignmentRow.item == one.item, AnswerRow.at == one.raw.at)
+    else:
+        practice = (PracticeAnswerRow.item == one.item, PracticeAnswerRow.at == one.raw.at)
+        theirs = select(PracticeAnswerRow.annotator).where(*practice)
     rows = session.scalars(select(AnnotatorRow).where(AnnotatorRow.id.in_(theirs)))
     return next((row for row in rows if one.annotator == (row.outside or annotator_name(row.id))), None)
 
@@ -314,20 +304,15 @@ def _save_practice(session: Session, person: AnnotatorRow, one: _ImportedAnswer)
     return NEW
 
 
-def _compare(existing: AnswerRow | PracticeAnswerRow, one: _ImportedAnswer, counts: bool = False) -> str:
-    """Compare an imported answer with the one in the database, which stays.
-
-    :param counts: Whether the one in the database is part of the results.
-    """
+def _compare(existing: AnswerRow | PracticeAnswerRow, one: _ImportedAnswer, is_counted: bool = False) -> str:
     if one.answer is not None and any(getattr(existing, name) != getattr(one.answer, name) for name in QUESTIONS):
         return f"{one.annotator} has already answered item {one.item_name} differently. The first answer stands."
-    if counts and not one.raw.counted:
+    if is_counted and not one.raw.counted:
         return f"the answer of {one.annotator} to item {one.item_name} counts here, but not in the file."
     return EXISTING
 
 
 def _import_prolific(store: Store, path: Path) -> ImportSummary:
-    """Import participants: those who returned or timed out have left, those who were rejected are excluded."""
     submissions: dict[str, set[str]] = {}
     problems: list[tuple[str, str]] = []
     for row in read_rows(path):
@@ -351,7 +336,6 @@ def _import_prolific(store: Store, path: Path) -> ImportSummary:
 
 
 def _parse_submission(row: Row) -> tuple[str, str]:
-    """Return the participant and the status of a submission."""
     if row.error:
         raise row.error
     # Older exports write lower case and underscores.

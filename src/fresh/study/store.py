@@ -89,11 +89,6 @@ def _url_of(place: str | Path) -> URL:
     return make_url(str(place).replace("postgresql://", "postgresql+psycopg://", 1))
 
 
-def hide_password(url: URL) -> str:
-    """Write the URL of a database without its password."""
-    return url.render_as_string(hide_password=True)
-
-
 def _connect(place: str | Path) -> Engine:
     try:
         url = _url_of(place)
@@ -111,7 +106,7 @@ def _connect(place: str | Path) -> Engine:
 
 
 def _prepare(connection: Any, _record: Any) -> None:
-    """Set up a connection to SQLite: readers do not wait for writers, and a commit is on the disk."""
+    # Readers do not wait for writers (WAL), and a commit is on the disk (FULL).
     connection.isolation_level = None  # `_begin` begins transactions, not the driver
     for line in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {line}")
@@ -164,7 +159,7 @@ def _migrate(engine: Engine) -> None:
                 command.upgrade(config, "head")
             except CommandError as error:
                 raise StudyError(
-                    f"The study at {hide_password(engine.url)} was made by a newer version of fresh (its tables have "
+                    f"The study at {engine.url!r} was made by a newer version of fresh (its tables have "
                     f"revision {current}). Install that version to open it."
                 ) from error
         connection.commit()
@@ -186,7 +181,7 @@ def open_study(place: str | Path) -> Store:
             row = None if revision is None else session.scalar(select(StudyRow))
             if row is None:
                 raise StudyError(
-                    f"There is no study in the database {hide_password(engine.url)}. Make one with: fresh study new "
+                    f"There is no study in the database {engine.url!r}. Make one with: fresh study new "
                     "STUDY.toml --database URL"
                 )
             return Store.from_about(engine, row.about)
@@ -194,13 +189,13 @@ def open_study(place: str | Path) -> Store:
 
 @contextmanager
 def _connected(place: str | Path) -> Iterator[Engine]:
-    """Connect to a database, and close the connections if the block fails."""
     engine = _connect(place)
     try:
         yield engine
     except OperationalError as error:
         engine.dispose()
-        name, code = hide_password(engine.url), getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+        name = repr(engine.url)  # without its password
+        code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
         if code not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
             raise StudyError(f"The database {name} cannot be used: {error.orig}.") from error
         raise StudyError(
@@ -223,7 +218,7 @@ def create_study(place: str | Path, plan: Plan) -> Store:
         store = Store.from_about(engine, about)
         with store.write_session() as session:
             if session.scalar(select(StudyRow)) is not None:
-                raise StudyError(f"There is already a study at {hide_password(engine.url)}. Choose another place.")
+                raise StudyError(f"There is already a study at {engine.url!r}. Choose another place.")
             session.add(StudyRow(id=1, about=about))
             documents = enumerate(plan.documents)
             session.add_all(DocumentRow(id=i, name=d.id, label=d.label, text=d.text) for i, d in documents)
@@ -233,7 +228,6 @@ def create_study(place: str | Path, plan: Plan) -> Store:
 
 
 def _about_of(plan: Plan) -> dict[str, Any]:
-    """Record what stays fixed from now on."""
     config = plan.study.config
     settings = {name: getattr(config, name) for name in ("title", "corpus", "seed", "per_item", "most", "hours")}
     texts = {"texts": asdict(config.texts), "question": plan.study.question, "labels": dict(plan.labels)}
@@ -242,16 +236,15 @@ def _about_of(plan: Plan) -> dict[str, Any]:
 
 
 def _row_of(item: Item, plan: Plan) -> ItemRow:
-    real, expected = item.kind == "real", item.expected
+    expected = item.expected
     return ItemRow(
         kind=item.kind,
-        document=item.document if real else None,
-        condition=item.condition if item.condition >= 0 else None,
+        document=item.document,
+        condition=item.condition,
         words=list(item.rationale.words),
         query=list(item.rationale.query),
         label=item.label,
         asked_confidence=None if expected is None else expected.confidence,
         asked_readability=None if expected is None else expected.readability,
-        wanted=plan.study.config.per_item if real else 0,
-        taken=0,
+        wanted=plan.study.config.per_item if item.kind == "real" else 0,
     )

@@ -85,7 +85,7 @@ def test_many_wrong_codes_do_not_lock_out_another_slowed_address(tmp_path: Path,
             return person
 
         slow_down("192.0.2.1")
-        people = [slow_down("192.0.2.2")]
+        person = slow_down("192.0.2.2")
         threads = [threading.Thread(target=flood) for _ in range(8)]
         for thread in threads:
             thread.start()
@@ -93,17 +93,17 @@ def test_many_wrong_codes_do_not_lock_out_another_slowed_address(tmp_path: Path,
             until = time.monotonic() + 30
             while 429 not in seen and time.monotonic() < until:
                 time.sleep(0.01)
-            pages = [person.post(sign_in, code=code) for person in people]
+            person.post(sign_in, code=code)
         finally:
             ended.set()
             for thread in threads:
                 thread.join()
     assert seen == {403, 429}
-    assert [(person.status, welcome in person.page) for person in pages] == [(200, True)]
+    assert (person.status, welcome in person.page) == (200, True)
 
 
 @pytest.mark.parametrize("options", [(), ("--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "127.0.0.1")])
-def test_only_a_proxy_that_was_named_is_believed(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_only_a_named_proxy_is_trusted(tmp_path: Path, options: tuple[str, ...]) -> None:
     place = str(tmp_path / "s")
     made(place, 1)
     with server_of(place, *options) as (address, _, _):
