@@ -27,7 +27,7 @@ from served import TEXT, client_of, loaded, problem, serve_process
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
-def test_a_folder_that_vanishes_is_told(place: str, tmp_path: Path) -> None:
+def test_a_deleted_model_folder_is_reported(place: str, tmp_path: Path) -> None:
     shutil.copytree(place, tmp_path / "gone")
     with client_of(*loaded(str(tmp_path / "gone"))) as client:
         assert client.get("/health").json() == {"status": "ok", "models": {"gone": "ready"}}
@@ -39,7 +39,7 @@ def test_a_folder_that_vanishes_is_told(place: str, tmp_path: Path) -> None:
         assert (status, "folder of model 'gone' is gone" in message) == (503, True)
 
 
-def test_a_model_that_stopped_is_told(place: str) -> None:
+def test_a_stopped_model_is_reported(place: str) -> None:
     models, metrics = loaded(place)
     models.close()
     with client_of(models, metrics) as client:
@@ -47,7 +47,7 @@ def test_a_model_that_stopped_is_told(place: str) -> None:
     assert (response.status_code, response.json()["models"]) == (503, {"one-length": "stopped"})
 
 
-def test_the_page_names_its_models_and_escapes_them(place: str) -> None:
+def test_model_names_are_escaped_on_the_page(place: str) -> None:
     models, metrics = loaded(place)
     hostile = Models({'<b>"': replace(models.get("one-length"), name='<b>"')})  # no folder can have this name
     with client_of(hostile, metrics) as client:
@@ -56,7 +56,7 @@ def test_the_page_names_its_models_and_escapes_them(place: str) -> None:
     assert "<b>" not in page
 
 
-def test_the_description_loads_nothing_from_elsewhere(client: TestClient) -> None:
+def test_the_schema_has_no_external_references(client: TestClient) -> None:
     described = client.get("/v1/openapi.json").json()
     assert set(described["paths"]) == {
         "/v1/models",
@@ -70,7 +70,7 @@ def test_the_description_loads_nothing_from_elsewhere(client: TestClient) -> Non
         assert client.get(address).status_code == 404
 
 
-def test_all_that_may_go_wrong_is_described_as_problem_details(client: TestClient) -> None:
+def test_errors_are_described_as_problem_details(client: TestClient) -> None:
     described = client.get("/v1/openapi.json").json()["paths"]
     statuses: dict[str, set[int]] = {}
     for address, ways in described.items():
@@ -114,12 +114,12 @@ def statuses_of(places: dict[str, str], n: int) -> Counter[int]:
     return answered
 
 
-def test_whatever_is_sent_the_answers_are_as_described(places: dict[str, str]) -> None:
+def test_responses_conform_to_the_schema(places: dict[str, str]) -> None:
     assert statuses_of(places, 15).keys() >= {200, 404, 415, 422}
 
 
 @pytest.mark.slow
-def test_a_thousand_requests_are_answered_as_described(places: dict[str, str]) -> None:
+def test_a_thousand_responses_conform_to_the_schema(places: dict[str, str]) -> None:
     answered = statuses_of(places, 200)
     assert answered.total() >= 1000
     assert max(answered) < 500

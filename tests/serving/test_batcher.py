@@ -78,7 +78,7 @@ def block(batcher: Batcher) -> Callable[[], None]:
         free.wait(10)
         return given
 
-    batcher.submit_task(task, [spec()])
+    batcher.submit([spec()], task)
     assert begun.wait(10)
     return free.set
 
@@ -100,9 +100,7 @@ KINDS = st.sampled_from(("own", "ratio", "mask", "curve"))
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(documents(), KINDS, st.floats(0.1, 0.6)), min_size=1, max_size=6))
-def test_specs_of_all_kinds_are_explained_as_if_alone(
-    model: Rationalizer, drawn: list[tuple[Document, str, float]]
-) -> None:
+def test_mixed_batches_give_the_same_answers(model: Rationalizer, drawn: list[tuple[Document, str, float]]) -> None:
     mixed: list[ExplainSpec] = []
     for document, kind, ratio in drawn:
         plain = replace(document, query=())
@@ -194,7 +192,7 @@ def test_closing_leaves_no_request_hanging(batcher: Batcher, release: Callable[[
         batcher.submit([numbered(1)])
 
 
-def test_the_time_left_follows_the_queue_and_the_speed(batcher: Batcher) -> None:
+def test_seconds_left_depends_on_queue_and_speed(batcher: Batcher) -> None:
     assert batcher.seconds_left() == 1
     batcher.n_waiting, batcher.seconds_per_text = 90, 0.05
     assert batcher.seconds_left() == 5
@@ -240,7 +238,7 @@ def short_turns(make_batcher: Callable[..., Batcher]) -> Batcher:
     return make_batcher(words_per_turn=10, patience=0.0, min_pause=0.0)
 
 
-def test_a_small_request_goes_between_the_turns_of_a_large_one(short_turns: Batcher, turns: Turns) -> None:
+def test_a_small_request_runs_between_the_turns_of_a_large_one(short_turns: Batcher, turns: Turns) -> None:
     large = short_turns.submit(specs("large", 5))
     assert turns.begun.acquire(timeout=10)
     small = short_turns.submit([spec("small")])
@@ -252,7 +250,7 @@ def test_a_small_request_goes_between_the_turns_of_a_large_one(short_turns: Batc
     assert [one.document.id for [one] in large.result()] == [f"large{n}" for n in range(5)]
 
 
-def test_a_cancelled_request_has_no_further_turn(short_turns: Batcher, turns: Turns) -> None:
+def test_a_cancelled_request_gets_no_further_turn(short_turns: Batcher, turns: Turns) -> None:
     large = short_turns.submit(specs("large", 9))
     assert turns.begun.acquire(timeout=10)
     assert large.cancel()
@@ -332,7 +330,7 @@ def test_turns_hold_all_texts_in_their_order(sizes: list[int], most: int) -> Non
 
 @settings(max_examples=10, deadline=None)
 @given(sizes=SIZES)
-def test_answers_are_the_same_in_however_many_turns(sizes: list[int], model: Rationalizer) -> None:
+def test_answers_do_not_depend_on_the_number_of_turns(sizes: list[int], model: Rationalizer) -> None:
     given_specs = [spec(number, 4 * size) for number, size in enumerate(sizes)]
     batcher = Batcher("m", model, ServerMetrics(), BatchLimits(words_per_turn=10))
     found = batcher.submit(given_specs).result(10)
@@ -368,7 +366,7 @@ def test_a_client_that_left_is_not_counted_as_refused() -> None:
     assert json.loads(bytes(problem_response(499, problem.detail).body))["title"] == "Client Closed Request"
 
 
-def test_a_client_that_waits_while_the_server_closes_is_told() -> None:
+def test_waiting_clients_are_told_of_a_shutdown() -> None:
     future: Future[Any] = Future()
     future.cancel()
     problem = wait_in_route(Client(60), future)
@@ -428,7 +426,7 @@ def test_nothing_is_computed_for_a_client_that_disconnects(place: str) -> None:
     assert metrics.registry.get_sample_value("fresh_batch_texts_sum", {"model": "one-length"}) == 3
 
 
-def test_a_request_with_much_text_does_not_hold_up_others(place: str) -> None:
+def test_a_large_request_does_not_block_others(place: str) -> None:
     large = {"texts": ["a " * 15_000] * 64}  # it is split for seconds, and then refused
     with on_a_port(place) as url, ThreadPoolExecutor(1) as pool:
         slow = pool.submit(httpx.post, f"{url}v1/models/one-length/explain", json=large, timeout=60)

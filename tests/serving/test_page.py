@@ -38,7 +38,7 @@ def edit(page: Page, number: int, word: str) -> None:
 MARKS = "marks => marks.map(mark => mark.textContent)"
 
 
-def test_a_newcomer_explains_a_text(page: Page, url: str, model: Rationalizer) -> None:
+def test_a_text_is_explained(page: Page, url: str, model: Rationalizer) -> None:
     explain(page, url, TEXT)
     found = model.explain(TEXT)
     prediction = found.prediction
@@ -70,7 +70,7 @@ def test_errors_are_shown_and_dim_the_previous_answer(page: Page, url: str) -> N
     expect(page.locator("#result")).not_to_have_class("old")
 
 
-def test_the_slider_prunes_and_expands_live(page: Page, url: str, model: Rationalizer) -> None:
+def test_the_slider_changes_the_length(page: Page, url: str, model: Rationalizer) -> None:
     explain(page, url, TEXT, "any-length")
     curve = model.curve(TEXT)
     slider = page.get_by_label("Length of the rationale")
@@ -86,7 +86,7 @@ def test_the_slider_prunes_and_expands_live(page: Page, url: str, model: Rationa
 
 
 @pytest.mark.parametrize("name", ["one-length", "any-length"])
-def test_editing_a_dropped_word_changes_nothing_and_the_page_says_so(page: Page, url: str, name: str) -> None:
+def test_editing_an_unread_word_changes_nothing(page: Page, url: str, name: str) -> None:
     explain(page, url, TEXT, name)
     answer = page.locator("#answer")
     before = answer.inner_text()
@@ -106,7 +106,7 @@ def test_editing_a_dropped_word_changes_nothing_and_the_page_says_so(page: Page,
     expect(page.locator("#change")).to_be_hidden()
 
 
-def test_editing_a_word_that_was_read_shows_the_change_by_keyboard_alone(page: Page, url: str) -> None:
+def test_editing_a_read_word_by_keyboard_shows_the_change(page: Page, url: str) -> None:
     explain(page, url, "the film was good and", "one-length")
     expect(page.locator("#document mark").first).to_contain_text("good")
     before = page.locator("#answer").inner_text()
@@ -122,7 +122,7 @@ def test_editing_a_word_that_was_read_shows_the_change_by_keyboard_alone(page: P
     expect(page.locator("#answer")).to_contain_text("neg")
 
 
-def test_without_holding_words_are_chosen_anew(page: Page, url: str, model: Rationalizer) -> None:
+def test_words_are_selected_again_if_they_are_not_kept(page: Page, url: str, model: Rationalizer) -> None:
     explain(page, url, "the film was good and it plays", "one-length")
     page.get_by_text(KEEP_SELECTED).click()
     edit(page, 0, "awful")
@@ -171,7 +171,7 @@ def test_a_model_with_queries_has_a_field_and_says_that_it_reads_them(page: Page
     expect(page.get_by_label("Query", exact=True)).to_be_hidden()
 
 
-def test_hostile_text_is_shown_and_does_nothing(page: Page, url: str) -> None:
+def test_hostile_text_is_shown_as_text(page: Page, url: str) -> None:
     hostile = HOSTILE.replace("\ud800", "").replace("\x00", "")
     explain(page, url, f"good {hostile}")
     expect(page.locator("#document")).to_contain_text("<script>alert(1)</script>")
@@ -197,7 +197,7 @@ DROP = """([name, bytes]) => {
 }"""
 
 
-def test_a_file_that_is_dropped_is_read_whole_or_not_at_all(page: Page, url: str) -> None:
+def test_dropped_files_are_read_completely_or_refused(page: Page, url: str) -> None:
     page.goto(url)
     page.evaluate(DROP, ["film.txt", list(TEXT.encode())])
     expect(page.locator("#document")).to_be_visible()
@@ -210,7 +210,7 @@ def test_a_file_that_is_dropped_is_read_whole_or_not_at_all(page: Page, url: str
     expect(page.locator("#problem")).to_contain_text("100,001 characters; the limit is 100,000")
 
 
-def test_words_chosen_anew_keep_the_length_and_can_be_undone(page: Page, url: str) -> None:
+def test_selecting_again_keeps_the_length_and_can_be_undone(page: Page, url: str) -> None:
     explain(page, url, TEXT, "any-length")
     slider = page.get_by_label("Length of the rationale")
     slider.press("End")
@@ -226,7 +226,7 @@ def test_words_chosen_anew_keep_the_length_and_can_be_undone(page: Page, url: st
     assert page.locator("#text").input_value() == TEXT
 
 
-def test_an_edit_is_not_blamed_for_what_choosing_anew_did(page: Page, url: str, model: Rationalizer) -> None:
+def test_effects_of_selecting_again_are_not_attributed_to_an_edit(page: Page, url: str, model: Rationalizer) -> None:
     """Words that were edited while the choice was held are chosen from only when it is let go."""
     explain(page, url, "the film was good and")
     expect(page.locator("#answer")).to_contain_text("pos")
@@ -248,7 +248,7 @@ def test_an_edit_is_not_blamed_for_what_choosing_anew_did(page: Page, url: str, 
     expect(page.locator("#answer")).to_have_text(anew)
 
 
-def test_light_or_dark_is_remembered(page: Page, url: str) -> None:
+def test_the_theme_is_remembered(page: Page, url: str) -> None:
     page.goto(url)
     page.get_by_role("button", name="Switch to dark mode").click()
     page.reload()
@@ -256,7 +256,7 @@ def test_light_or_dark_is_remembered(page: Page, url: str) -> None:
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
 
 
-def test_the_page_says_what_a_model_may_answer(page: Page, url: str) -> None:
+def test_the_labels_of_a_model_are_listed(page: Page, url: str) -> None:
     page.goto(url)
     expect(page.locator("#answers")).to_have_text("Labels: neg, pos")
     page.evaluate("""document.querySelector("#model option").dataset.labels = JSON.stringify([..."abcdefgh"])""")
@@ -265,7 +265,7 @@ def test_the_page_says_what_a_model_may_answer(page: Page, url: str) -> None:
     expect(page.locator("#answers")).to_have_text("Labels: a, b, c, d, e, f, and 2 more")
 
 
-def test_switches_and_tabs_are_told_apart_where_colours_are_forced(page: Page, url: str) -> None:
+def test_switches_and_tabs_are_visible_in_forced_colors(page: Page, url: str) -> None:
     page.emulate_media(forced_colors="active")
     explain(page, url, TEXT)
     colour = "(id) => getComputedStyle(document.querySelector(`#${id} + .knob`)).backgroundColor"
@@ -303,7 +303,7 @@ def copied(page: Page, button: str) -> str:
     return str(page.evaluate("navigator.clipboard.readText()"))
 
 
-def test_an_edit_that_is_refused_is_taken_back(page: Page, url: str) -> None:
+def test_a_refused_edit_is_undone(page: Page, url: str) -> None:
     explain(page, url, SHOWN)
     before = page.locator("#result").inner_text()
     refuse(page)
@@ -320,7 +320,7 @@ def test_an_edit_that_is_refused_is_taken_back(page: Page, url: str) -> None:
     assert json.loads(copied(page, "Copy JSON"))["rationale"][0]["text"] == "good"
 
 
-def test_a_slider_that_is_refused_goes_back(page: Page, url: str) -> None:
+def test_a_refused_length_is_undone(page: Page, url: str) -> None:
     explain(page, url, TEXT, "any-length")
     edit(page, 0, "some")
     expect(page.locator("#change")).to_be_visible()
@@ -332,7 +332,7 @@ def test_a_slider_that_is_refused_goes_back(page: Page, url: str) -> None:
     expect(page.locator("#length")).to_have_value(at)
 
 
-def test_two_quick_edits_are_told_together(page: Page, url: str) -> None:
+def test_two_quick_edits_are_described_together(page: Page, url: str) -> None:
     """The first is a word that was read; of the second alone the page would say that it changed the answer unread."""
     explain(page, url, SHOWN)
     expect(page.locator("#document mark").first).to_contain_text("good")
@@ -348,7 +348,7 @@ def test_two_quick_edits_are_told_together(page: Page, url: str) -> None:
     assert len(waiting) == 1
 
 
-def test_an_answer_that_comes_while_another_word_is_edited_does_not_end_that(page: Page, url: str) -> None:
+def test_an_answer_does_not_interrupt_another_edit(page: Page, url: str) -> None:
     explain(page, url, SHOWN)
     waiting = hold_back(page)
     edit(page, 3, "awful")
@@ -362,7 +362,7 @@ def test_an_answer_that_comes_while_another_word_is_edited_does_not_end_that(pag
     expect(page.locator("#document")).to_have_text("the film was awful and")
 
 
-def test_the_json_of_an_edited_text_has_places_in_that_text(page: Page, url: str) -> None:
+def test_json_of_an_edited_text_has_its_offsets(page: Page, url: str) -> None:
     text = "A \U0001f600 film,\n  good"
     explain(page, url, text)
     before: dict[str, Any] = json.loads(copied(page, "Copy JSON"))
@@ -379,7 +379,7 @@ def test_the_json_of_an_edited_text_has_places_in_that_text(page: Page, url: str
     assert [one["text"] for one in after["rationale"]] == texts
 
 
-def test_a_link_holds_the_choice_after_edits(page: Page, url: str) -> None:
+def test_a_link_holds_edits_and_the_selection(page: Page, url: str) -> None:
     explain(page, url, TEXT, "any-length")
     page.locator("#length").press("End")
     edit(page, 2, "stable and improved")
@@ -392,7 +392,7 @@ def test_a_link_holds_the_choice_after_edits(page: Page, url: str) -> None:
     assert (page.evaluate(READ), page.locator("#answer").inner_text(), page.locator("#document").inner_text()) == shown
 
 
-def test_a_link_of_nonsense_does_no_harm(page: Page, url: str) -> None:
+def test_invalid_links_are_ignored(page: Page, url: str) -> None:
     for edits in ("x", "{}", "[1]", "null", '[[0,""],[-1,"a"],["0","b"],[99,"c"],[0,5]]'):
         page.goto("about:blank")
         page.goto(f"{url}#model=one-length&text=a+good+film&edits={edits}")
@@ -400,7 +400,7 @@ def test_a_link_of_nonsense_does_no_harm(page: Page, url: str) -> None:
         expect(page.locator("#undo")).to_be_hidden()
 
 
-def test_a_link_to_a_model_that_is_not_served_is_told(page: Page, url: str) -> None:
+def test_a_link_to_an_unknown_model_is_reported(page: Page, url: str) -> None:
     page.goto(f"{url}#model=gone&text=a+good+film")
     expect(page.get_by_role("alert")).to_contain_text("model “gone”")
     expect(page.locator("#result")).to_be_hidden()
@@ -409,7 +409,7 @@ def test_a_link_to_a_model_that_is_not_served_is_told(page: Page, url: str) -> N
     assert page.url == url
 
 
-def test_an_answer_of_another_model_cannot_be_used(page: Page, url: str) -> None:
+def test_answers_of_another_model_are_inert(page: Page, url: str) -> None:
     explain(page, url, SHOWN)
     page.get_by_role("tab", name="File").click()
     page.get_by_label("Model", exact=True).select_option("any-length")

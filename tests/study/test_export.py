@@ -36,7 +36,7 @@ from studies import MakeStore, corpus, join, load, study, two_ways, work
 TOOLS = ("mturk", "potato", "label_studio")
 
 
-def test_answers_are_exported_and_imported_as_they_were(store: Store, make_store: MakeStore, tmp_path: Path) -> None:
+def test_answers_round_trip(store: Store, make_store: MakeStore, tmp_path: Path) -> None:
     for who in join(store, "p1", "p2"):
         work(store, who)
     rows = list(csv.DictReader(io.StringIO(FORMATS["csv"].write(store))))
@@ -80,7 +80,7 @@ def test_tickets_are_shuffled_by_the_key(key: bytes) -> None:
 
 
 @pytest.mark.parametrize("form", TOOLS)
-def test_pages_elsewhere_ask_what_our_own_ask(asking: Store, tmp_path: Path, form: str) -> None:
+def test_other_tools_show_the_same_questions(asking: Store, tmp_path: Path, form: str) -> None:
     own = (Path(fresh.study.web.site.__file__).parent / "pages" / "item.html").read_text(encoding="utf-8")
     _, config = export_study(asking, form, tmp_path / "items.jsonl")
     for question in SCALE_QUESTIONS.values():
@@ -89,7 +89,7 @@ def test_pages_elsewhere_ask_what_our_own_ask(asking: Store, tmp_path: Path, for
 
 
 @pytest.mark.parametrize("note", [PRACTICE_NOTE, OLD_PRACTICE_NOTE])
-def test_pages_elsewhere_mention_no_practice_and_no_checks(asking: Store, tmp_path: Path, note: str) -> None:
+def test_other_tools_mention_no_practice(asking: Store, tmp_path: Path, note: str) -> None:
     texts = {**asking.about["texts"], "instructions": f"Say that you are not confident.{note}"}
     store = Store.from_about(asking.engine, {**asking.about, "texts": texts})
     _, page = export_study(store, "mturk", tmp_path / "batch.csv")
@@ -98,7 +98,7 @@ def test_pages_elsewhere_mention_no_practice_and_no_checks(asking: Store, tmp_pa
     assert "practice" not in shown
 
 
-def test_mechanical_turk_gets_no_letter_of_four_bytes(asking: Store, tmp_path: Path) -> None:
+def test_mturk_files_are_escaped(asking: Store, tmp_path: Path) -> None:
     assert escape_mturk("a 😀 <b> ${text} é") == "a &#128512; &lt;b&gt; &#36;{text} é"
     batch, form = export_study(asking, "mturk", tmp_path / "batch.csv")
     assert batch.read_text(encoding="utf-8").startswith("item,text,query\n")
@@ -108,7 +108,7 @@ def test_mechanical_turk_gets_no_letter_of_four_bytes(asking: Store, tmp_path: P
     assert '<label><input type="radio" name="label" value="neg" required> Bad &amp; dull</label>' in page
 
 
-def test_without_queries_no_tool_shows_them(store: Store, tmp_path: Path) -> None:
+def test_studies_without_queries_export_none(store: Store, tmp_path: Path) -> None:
     batch, page = export_study(store, "mturk", tmp_path / "batch.csv")
     assert batch.read_text(encoding="utf-8").startswith("item,text\n")
     assert page.read_text(encoding="utf-8").count('type="radio"') == 11
@@ -140,7 +140,7 @@ def test_potato_shows_nobody_a_document_twice(asking: Store, tmp_path: Path) -> 
     assert [group["max_annotators"] for group in config["batch_assignment"]["groups"]] == [2, 2]
 
 
-def test_label_studio_gives_back_what_labels_stand_for(asking: Store, tmp_path: Path) -> None:
+def test_label_studio_choices_have_aliases(asking: Store, tmp_path: Path) -> None:
     _, settings = export_study(asking, "label_studio", tmp_path / "tasks.json")
     view = ElementTree.fromstring(settings.read_text(encoding="utf-8"))  # noqa: S314  # we wrote it
     choices = {one.attrib["name"]: [dict(choice.attrib) for choice in one] for one in view.iter("Choices")}
@@ -150,7 +150,7 @@ def test_label_studio_gives_back_what_labels_stand_for(asking: Store, tmp_path: 
     assert next(header.attrib["value"] for header in view.iter("Header")) == "$query"
 
 
-def test_files_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+def test_invalid_export_paths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"cvs is not an export format.*csv\?"):
         export_paths("cvs", tmp_path / "x")
     with pytest.raises(StudyError, match=r"batch\.html.*configuration for mturk"):
@@ -176,16 +176,14 @@ def multirc(tmp_path: Path) -> "Store":
 
 
 @pytest.mark.parametrize("form", TOOLS)
-def test_parts_of_queries_are_named(multirc: Store, tmp_path: Path, form: str) -> None:
+def test_query_parts_are_named_in_exports(multirc: Store, tmp_path: Path, form: str) -> None:
     text = export_study(multirc, form, tmp_path / "items.jsonl")[0].read_text(encoding="utf-8")
     assert text.count(PARTS) == 8
     assert "||" not in text
 
 
 @pytest.mark.parametrize("query", [PARTS, QUERY.lower(), "other"])
-def test_answers_come_back_with_the_query_as_it_was_exported_now_or_earlier(
-    multirc: Store, tmp_path: Path, query: str
-) -> None:
+def test_queries_are_recognized_in_current_and_earlier_formats(multirc: Store, tmp_path: Path, query: str) -> None:
     made, _ = export_study(multirc, "label_studio", tmp_path / "tasks.json")
     task = json.loads(made.read_text(encoding="utf-8"))[0]
     given = {"label": "pos", "confidence": "3", "readability": "4"}

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -44,7 +45,7 @@ def create_app(models: Models, metrics: ServerMetrics, config: ServeConfig | Non
         upload_bytes={UPLOAD: config.jobs.max_bytes + _FORM_BYTES},
         body_timeout=config.timeout,
     )
-    options = {"description": _DESCRIPTION, "lifespan": lifespan}
+    options: dict[str, Any] = {"description": _DESCRIPTION, "lifespan": lifespan}
     app = make_app("fresh serve", fresh.__version__, security, assets, metrics, **options)
     app.include_router(model_routes(models, config.timeout))
     app.include_router(job_routes(models, jobs))

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
 from fresh.document import Explanation
 from fresh.rationalizer import ExplainSpec, Rationalizer
@@ -20,7 +20,6 @@ from fresh.web.metrics import ServerMetrics
 
 LOG = logging.getLogger(__name__)
 SHUTTING_DOWN = "This server is shutting down. Try again when it is back."
-Result = TypeVar("Result")
 
 
 class OverloadedError(RuntimeError):
@@ -40,14 +39,14 @@ class ClosedError(RuntimeError):
 
 Answer = tuple[Explanation, ...]
 """One explanation, or one for each length."""
-Task = Callable[[Rationalizer, Sequence[ExplainSpec]], Sequence[Result]]
+Task = Callable[[Rationalizer, Sequence[ExplainSpec]], Sequence[Any]]
 """Computes one result for each text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
     specs: Sequence[ExplainSpec]
-    task: Task[Any] | None = None  # what to compute, in a batch of its own; explanations if None
+    task: Task | None = None  # what to compute, in a batch of its own; explanations if None
     future: "Future[Any]" = field(default_factory=Future)
     low_priority: bool = False
     results: tuple[Any, ...] = ()  # of earlier turns
@@ -108,16 +107,26 @@ class Batcher:
         """Whether the thread of the model runs."""
         return self._thread.is_alive()
 
-    def submit(self, specs: Sequence[ExplainSpec], low_priority: bool = False) -> "Future[list[Answer]]":
-        """Queue texts to explain; a future that is cancelled before its turn costs nothing.
+    def submit(
+        self, specs: Sequence[ExplainSpec], task: Task | None = None, low_priority: bool = False
+    ) -> "Future[list[Any]]":
+        """Queue texts; a future that is cancelled before its turn costs nothing.
 
+        :param task: What to compute in place of explanations, in batches that no other request shares.
         :param low_priority: All other requests go first.
         """
-        return self._add(_Work(specs, low_priority=low_priority))
-
-    def submit_task(self, task: Task[Result], specs: Sequence[ExplainSpec]) -> "Future[list[Result]]":
-        """Queue a task that shares its batches with no other request."""
-        return self._add(_Work(specs, task))
+        work = _Work(specs, task, low_priority=low_priority)
+        with self._changed:
+            if self.closed:
+                raise ClosedError(SHUTTING_DOWN)
+            if self.n_waiting and self.n_waiting + work.n_texts > self.limits.max_waiting:
+                self.metrics.refused.labels(self.name).inc()
+                raise OverloadedError(self.name, self.n_waiting, self.seconds_left())
+            self._queue.append(work)
+            self._count(work.n_texts)
+            if self._is_ready():
+                self._changed.notify_all()
+        return work.future
 
     def seconds_left(self) -> int:
         """Estimate the seconds until the queue is empty, at least 1."""
@@ -131,19 +140,6 @@ class Batcher:
         self._thread.join()
         for work in self._queue:
             work.future.cancel()
-
-    def _add(self, work: _Work) -> "Future[Any]":
-        with self._changed:
-            if self.closed:
-                raise ClosedError(SHUTTING_DOWN)
-            if self.n_waiting and self.n_waiting + work.n_texts > self.limits.max_waiting:
-                self.metrics.refused.labels(self.name).inc()
-                raise OverloadedError(self.name, self.n_waiting, self.seconds_left())
-            self._queue.append(work)
-            self._count(work.n_texts)
-            if self._is_ready():
-                self._changed.notify_all()
-        return work.future
 
     def _count(self, change: int) -> None:
         self.n_waiting += change

@@ -68,7 +68,7 @@ class ServedModel:
                 "Restore the folder. Explanations still work, from memory.",
             )
         groups = itertools.count()
-        return self.batcher.submit_task(lambda model, part: _certify(model, part, next(groups)), specs)
+        return self.batcher.submit(specs, lambda model, part: _certify(model, part, next(groups)))
 
 
 class Models:

@@ -48,7 +48,7 @@ def model_routes(models: Models, timeout: float) -> APIRouter:
         served = models.get(name)
         specs = await _run(body, body.specs, served)
         answers = await _wait_for(request, served.batcher, partial(served.batcher.submit, specs), timeout)
-        return await _run(body, _records_response, body, answers)  # type: ignore[return-value]
+        return await _run(body, _records_response, body, answers)  # type: ignore[arg-type]
 
     @router.post("/{name}/curve", summary="Explain a text at all lengths", responses=_PROBLEMS)
     async def curve(name: str, body: ExplainRequest, request: Request) -> CurveRecord:
@@ -58,7 +58,7 @@ def model_routes(models: Models, timeout: float) -> APIRouter:
         if served.model.ratios is None:
             raise Problem(422, f"Model {served.name!r} was trained for a single length and has no curve.")
         [points] = await _wait_for(request, served.batcher, partial(served.batcher.submit, [spec]), timeout)
-        return await _run(body, _curve_response, points)  # type: ignore[return-value]
+        return await _run(body, _curve_response, points)  # type: ignore[arg-type]
 
     content: Responses = {200: {"description": "Certificates, for `fresh verify`.", "content": {JSON_LINES: {}}}}
 

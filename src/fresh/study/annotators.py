@@ -127,13 +127,10 @@ def session_version(store: Store, annotator: int | None) -> str:
 
     :param annotator: None for the admin.
     """
-    with store.read_session() as session:
-        if annotator is None:
-            columns = select(StudyRow.admin_code, StudyRow.admin_sign_outs)
-        else:
-            columns = select(AnnotatorRow.code, AnnotatorRow.sign_outs).where(AnnotatorRow.id == annotator)
-        row = session.execute(columns).first()
-        return "" if row is None else f"{row[0]}.{row[1]}"
+    columns = select(StudyRow.admin_code, StudyRow.admin_sign_outs)
+    if annotator is not None:
+        columns = select(AnnotatorRow.code, AnnotatorRow.sign_outs).where(AnnotatorRow.id == annotator)
+    return "".join(f"{code}.{sign_outs}" for code, sign_outs in store.read(columns))
 
 
 def end_sessions(store: Store, annotator: int | None) -> None:
@@ -301,6 +298,5 @@ def _strip_separators(secret: str) -> str:
 
 def is_admin(store: Store, secret: str) -> bool:
     """Check the secret of the admin page; a wrong one takes as long as the right one."""
-    with store.read_session() as session:
-        salt, code = session.execute(select(StudyRow.admin_salt, StudyRow.admin_code)).one()
+    [(salt, code)] = store.read(select(StudyRow.admin_salt, StudyRow.admin_code))
     return hmac.compare_digest(_hash_secret(_strip_separators(secret), salt or NO_SALT), code or "")

@@ -128,23 +128,20 @@ def _index_study(store: Store, format: str) -> _StudyIndex:
         # Potato saves the text of a choice, other tools its value; one label may be shown as another is named.
         meanings[name] = {**values, **shown} if format == "potato" else {**shown, **values}
     tickets = {ticket: number for number, ticket in list_tickets(store).items()}
-    with store.read_session() as session:
-        rows = session.execute(select(AnnotatorRow.id, AnnotatorRow.outside)).tuples()
-        names = {number: outside or annotator_name(number) for number, outside in rows}
+    rows = store.read(select(AnnotatorRow.id, AnnotatorRow.outside))
+    names = {number: outside or annotator_name(number) for number, outside in rows}
     return _StudyIndex(_index_items(store), tickets, meanings, database_name(store), names)
 
 
 def _index_items(store: Store) -> dict[str, dict[int, dict[str, tuple[str, ...]]]]:
     items: dict[str, dict[int, dict[str, tuple[str, ...]]]] = {kind: {} for kind in KINDS}
     study, query = study_name(store), select(ItemRow, DocumentRow.name).where(ItemRow.kind.in_(KINDS))
-    with store.read_session() as session:
-        rows = session.execute(query.outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)).tuples()
-        for item, document in rows:
-            condition = None if item.condition is None else store.conditions[item.condition]
-            own = {"study": study, "document": document, "condition": condition, "gold": item.label}
-            fields = {name: () if value is None else (value,) for name, value in own.items()}
-            queries = (format_query(item.query, store.about["corpus"]), " ".join(item.query))
-            items[item.kind][item.id] = fields | {"text": (" ".join(item.words),), "query": queries}
+    for item, document in store.read(query.outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)):
+        condition = None if item.condition is None else store.conditions[item.condition]
+        own = {"study": study, "document": document, "condition": condition, "gold": item.label}
+        fields = {name: () if value is None else (value,) for name, value in own.items()}
+        queries = (format_query(item.query, store.about["corpus"]), " ".join(item.query))
+        items[item.kind][item.id] = fields | {"text": (" ".join(item.words),), "query": queries}
     return items
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import select
 
 from fresh.study.answers import QUESTIONS, Response, group_by_item, median_seconds
 from fresh.study.assignment import count_due_checks, count_missing_annotators
@@ -77,9 +77,7 @@ class ConditionStatus:
 
 def read_responses(store: Store) -> list[Response]:
     """Read the answers that count, ordered by document, condition and annotator."""
-    documents = {
-        name: ids for name, *ids in _read_rows(store, select(DocumentRow.name, DocumentRow.id, DocumentRow.text))
-    }
+    documents = {name: ids for name, *ids in store.read(select(DocumentRow.name, DocumentRow.id, DocumentRow.text))}
     names = ("condition", "gold", "label", "confidence", "readability", "milliseconds")
     counted = sorted((one["item"], one["annotator"], one) for one in read_answers(store) if one["counted"])
     return [
@@ -129,22 +127,17 @@ def read_answers(store: Store) -> list[dict[str, Any]]:
         .outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)
         .order_by(PracticeAnswerRow.id)
     )
-    names = {None: None, **dict(enumerate(store.conditions))}
-    rows = (*_read_rows(store, real), *_read_rows(store, practice))
+    names: dict[int | None, str | None] = {None: None, **dict(enumerate(store.conditions))}
+    rows = (*store.read(real), *store.read(practice))
     records = [dict(zip(COLUMNS, (*values, state == "answered"), strict=True)) for *values, state in rows]
     return [record | {"condition": names[record["condition"]]} for record in records]
-
-
-def _read_rows(store: Store, query: Select[*tuple[Any, ...]]) -> Sequence[Any]:
-    with store.read_session() as session:
-        return session.execute(query).all()
 
 
 def get_overview(store: Store) -> Overview:
     """Return the progress of a study and of all its annotators."""
     answers = read_answers(store)
     expected = (ItemRow.id, ItemRow.label, ItemRow.asked_confidence, ItemRow.asked_readability)
-    checks = {item: asked for item, *asked in _read_rows(store, select(*expected).where(ItemRow.kind == "check"))}
+    checks = {item: asked for item, *asked in store.read(select(*expected).where(ItemRow.kind == "check"))}
     with store.read_session() as session:
         rows = session.scalars(select(AnnotatorRow).order_by(AnnotatorRow.id)).all()
         paused = bool(session.scalar(select(StudyRow.paused)))
@@ -179,11 +172,11 @@ def _read_places(store: Store) -> _Places:
     items = select(ItemRow.id, ItemRow.document, ItemRow.wanted - ItemRow.taken).where(ItemRow.kind == "real")
     about = (AssignmentRow.annotator, AssignmentRow.item, AssignmentRow.document, AssignmentRow.state, AnswerRow.id)
     assignments = select(*about).outerjoin(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
-    rows = _read_rows(store, items)
+    rows = store.read(items)
     held: dict[int, int] = {}
     seen: dict[int, set[int]] = defaultdict(set)
     given_back: dict[int, set[int]] = defaultdict(set)
-    for annotator, item, document, state, answer in _read_rows(store, assignments):
+    for annotator, item, document, state, answer in store.read(assignments):
         seen[annotator].add(document)
         if state == "open":
             held[annotator] = item

@@ -253,9 +253,8 @@ def list_items(store: Store, annotator: int) -> list[int]:
 
 def list_examples(store: Store) -> list[SolvedItem]:
     """List the examples of the instructions."""
-    with store.read_session() as session:
-        rows = session.scalars(select(ItemRow).where(ItemRow.kind == "example").order_by(ItemRow.id)).all()
-        return [SolvedItem(_rationale_of(row), row.label) for row in rows]
+    rows = store.read(select(ItemRow).where(ItemRow.kind == "example").order_by(ItemRow.id))
+    return [SolvedItem(_rationale_of(row), row.label) for (row,) in rows]
 
 
 def get_feedback(store: Store, annotator: int, item: int) -> SolvedItem:

@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, Select, create_engine, event, make_url, select, text
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session
 
@@ -61,6 +61,11 @@ class Store:
     def read_session(self) -> Session:
         """Open a session that reads."""
         return Session(self.engine)
+
+    def read(self, query: Select[*tuple[Any, ...]]) -> Sequence[Any]:
+        """Return all rows of a query."""
+        with self.read_session() as session:
+            return session.execute(query).all()
 
     @contextmanager
     def write_session(self) -> Iterator[Session]:

@@ -65,8 +65,10 @@ def read_assets(package: str, folder: str = "") -> dict[str, bytes]:
 
 def template_environment(package: str, folder: str, assets: Assets) -> Environment:
     """Load the templates of a package; values are escaped, and undefined names are errors."""
-    options = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
-    environment = Environment(loader=PackageLoader(package, folder), autoescape=True, **options)
+    loader = PackageLoader(package, folder)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     environment.globals["asset"] = assets.url
     return environment
 

@@ -45,7 +45,7 @@ def done(admin: Person) -> str:
     return "" if found is None else found[1]
 
 
-def test_progress_time_agreement_and_flagged_people_are_shown(admin: Person, app: FastAPI, store: Store) -> None:
+def test_progress_times_agreement_and_flags_are_shown(admin: Person, app: FastAPI, store: Store) -> None:
     assert "0 of 16 answers, by 0 of 0 annotators" in admin.page
     assert "cannot complete the study: 4 more annotators are needed." in admin.page
     assert cells(admin.page, "human") == ["0 of 8", "–", "–", "–", "–"]
@@ -62,12 +62,12 @@ def test_progress_time_agreement_and_flagged_people_are_shown(admin: Person, app
     assert "<b>3 to review</b>" in admin.get("/admin").page
 
 
-def test_time_that_was_not_measured_is_a_dash(admin: Person, app: FastAPI, store: Store) -> None:
+def test_unmeasured_times_are_shown_as_dashes(admin: Person, app: FastAPI, store: Store) -> None:
     finish(app, store, 1, milliseconds="")
     assert admin.get("/admin").page.count('<td data-name="seconds">–</td>') == 3  # two conditions, one annotator
 
 
-def test_results_so_far_are_those_of_the_command(admin: Person, app: FastAPI, store: Store) -> None:
+def test_results_so_far_are_shown_and_updated(admin: Person, app: FastAPI, store: Store) -> None:
     assert admin.get("/admin/results").told == ["There are no answers yet, so there are no results."]
     finish(app, store)
     page = admin.get("/admin/results").page
@@ -80,7 +80,7 @@ def test_results_so_far_are_those_of_the_command(admin: Person, app: FastAPI, st
     assert "4 of 16 answers by 1 annotator." in admin.get("/admin/results").page
 
 
-def test_a_study_is_paused_and_goes_on(admin: Person, app: FastAPI, store: Store) -> None:
+def test_a_study_is_paused_and_resumed(admin: Person, app: FastAPI, store: Store) -> None:
     person = visitor(app).enter(add_annotators(store, 1)[0])
     admin.post("/admin/pause", paused="yes")
     assert "The study is paused: nobody gets a new text." in admin.page
@@ -119,7 +119,7 @@ def test_people_are_excluded_and_readmitted(admin: Person, app: FastAPI, store: 
     )
 
 
-def test_nothing_is_said_to_be_done_that_was_not(admin: Person, store: Store) -> None:
+def test_only_changes_that_happened_are_confirmed(admin: Person, store: Store) -> None:
     add_annotators(store, 1)
     assert done(admin.get("/admin?did=readmit&annotator=1&number=0"))
     for query in (
@@ -132,7 +132,7 @@ def test_nothing_is_said_to_be_done_that_was_not(admin: Person, store: Store) ->
         assert not done(admin)
 
 
-def test_a_page_that_is_loaded_again_makes_no_other_codes(admin: Person, store: Store) -> None:
+def test_resubmitted_forms_make_no_second_code(admin: Person, store: Store) -> None:
     """A browser sends the same form once more."""
     admin.get("/admin")
     sent = {"form": admin.field("form"), "number": 2, "after": admin.field("after")}
@@ -167,7 +167,7 @@ def test_codes_are_made_and_renewed(admin: Person, app: FastAPI, store: Store) -
     assert len(get_overview(store).annotators) == 3
 
 
-def test_who_or_what_there_is_not_is_told(admin: Person) -> None:
+def test_unknown_annotators_and_actions_are_reported(admin: Person) -> None:
     admin.post("/admin/person", annotator=77, action="exclude")
     assert (admin.status, admin.told) == (422, ["There is no annotator 77 in this study."])
     admin.get("/admin").post("/admin/codes", number=1, after=admin.field("after"))
@@ -178,7 +178,7 @@ def test_who_or_what_there_is_not_is_told(admin: Person) -> None:
         assert admin.get(f"/admin/person/{wrong}/exclude").told == [f"There is no annotator {wrong} in this study."]
 
 
-def test_everything_can_be_downloaded(admin: Person, app: FastAPI, store: Store) -> None:
+def test_every_export_can_be_downloaded(admin: Person, app: FastAPI, store: Store) -> None:
     finish(app, store)
     rows = list(csv.DictReader(io.StringIO(admin.get("/admin/export/csv").page)))
     assert len(rows) == len(read_answers(store)) == 12
@@ -205,7 +205,7 @@ def test_everything_can_be_downloaded(admin: Person, app: FastAPI, store: Store)
     assert admin.status == 404
 
 
-def test_nobody_gets_in_without_the_secret(app: FastAPI, store: Store) -> None:
+def test_the_admin_pages_need_the_secret(app: FastAPI, store: Store) -> None:
     person = visitor(app).enter(add_annotators(store, 1)[0])
     for code in ("", "aaaa-bbbb-cccc"):
         person.get("/admin").post("/admin/sign-in", code=code)  # also while there is no secret at all
@@ -217,9 +217,7 @@ def test_nobody_gets_in_without_the_secret(app: FastAPI, store: Store) -> None:
         assert person.get().post(path).status == 401
 
 
-def test_an_annotators_session_is_none_of_the_admin_page_nor_the_other_way_round(
-    admin: Person, app: FastAPI, store: Store
-) -> None:
+def test_annotator_and_admin_sessions_are_not_interchangeable(admin: Person, app: FastAPI, store: Store) -> None:
     assert admin.get("/item").status == 401
     person = visitor(app).enter(add_annotators(store, 1)[0])
     [(_, token)] = [(name, value) for name, value in person.client.cookies.items() if name.endswith("_annotator")]
@@ -229,7 +227,7 @@ def test_an_annotators_session_is_none_of_the_admin_page_nor_the_other_way_round
     assert other.get("/admin/results").status == 401
 
 
-def test_a_new_secret_signs_everybody_out(admin: Person, store: Store) -> None:
+def test_a_new_secret_ends_all_admin_sessions(admin: Person, store: Store) -> None:
     assert "<h1>Progress</h1>" in admin.get("/admin").page
     make_admin_secret(store, replace=True)
     assert "<h1>Progress</h1>" not in admin.get("/admin").page
@@ -237,13 +235,13 @@ def test_a_new_secret_signs_everybody_out(admin: Person, store: Store) -> None:
 
 
 @pytest.mark.parametrize("path", POSTED)
-def test_no_form_of_others_is_taken(admin: Person, path: str) -> None:
+def test_forms_from_other_sessions_are_refused(admin: Person, path: str) -> None:
     admin.get("/admin").post(path, form="0" * 64, paused="yes", number="1")
     assert admin.status == 403
     assert admin.told[0].startswith("This form belongs to another visit")
 
 
-def test_many_wrong_secrets_do_not_lock_out_the_right_one(app: FastAPI, store: Store) -> None:
+def test_wrong_secrets_do_not_lock_out_the_right_one(app: FastAPI, store: Store) -> None:
     secret = make_admin_secret(store)
     person = visitor(app).get("/admin")
     site_of(app).limiters["admin"].most = 3

@@ -45,7 +45,7 @@ def refusals(person: Person, path: str, **fields: Any) -> tuple[int, list[str], 
     return person.status, person.told, program.json()["detail"]
 
 
-def test_somebody_goes_from_the_door_to_the_thanks(make_store: MakeStore) -> None:
+def test_an_annotator_goes_from_sign_in_to_the_end(make_store: MakeStore) -> None:
     store = make_store(sample=6, practice=2, checks=1, per_item=2, title="Films")
     [code] = add_annotators(store, 1)
     person = visitor(create_app(store)).get()
@@ -84,7 +84,7 @@ def test_somebody_goes_from_the_door_to_the_thanks(make_store: MakeStore) -> Non
     ]
 
 
-def test_nothing_on_a_page_reveals_what_is_asked_for_what(person: Person, store: Store) -> None:
+def test_pages_do_not_reveal_attention_checks(person: Person, store: Store) -> None:
     pages: dict[bool, list[str]] = {True: [], False: []}
     while person.text:
         bare = person.page.replace(person.text, "TEXT").replace(person.field("ticket"), "TICKET")
@@ -96,7 +96,7 @@ def test_nothing_on_a_page_reveals_what_is_asked_for_what(person: Person, store:
     assert set(pages[True]) == set(pages[False])  # letter by letter
 
 
-def test_whoever_comes_back_goes_on_where_they_left(enter: Enter, store: Store) -> None:
+def test_annotators_continue_after_signing_in_again(enter: Enter, store: Store) -> None:
     [code] = add_annotators(store, 1)
     person = strip_practice(enter(code)).give()
     text, first = person.text, person.field("ticket")
@@ -130,7 +130,7 @@ def test_signing_out_ends_all_sessions_of_a_code(database: str, way: str) -> Non
         assert len(read_answers(store)) == 3  # practice of both, and what somebody else answered
 
 
-def test_whoever_leaves_gives_their_text_to_others(enter: Enter, store: Store) -> None:
+def test_annotators_who_leave_cannot_continue(enter: Enter, store: Store) -> None:
     [code] = add_annotators(store, 1)
     person = strip_practice(enter(code)).give()
     assert "your code stops working" in person.get("/leave").page
@@ -146,7 +146,7 @@ def test_whoever_leaves_gives_their_text_to_others(enter: Enter, store: Store) -
     assert [one["counted"] for one in real(store)] == [True]
 
 
-def test_whoever_does_not_agree_is_told_that_nothing_was_stored(app: FastAPI, store: Store) -> None:
+def test_annotators_who_decline_are_told_that_nothing_was_stored(app: FastAPI, store: Store) -> None:
     [code] = add_annotators(store, 1)
     person = visitor(app).get().post("/sign-in", code=code)
     assert '<a class="quiet button" href="/leave">I do not agree</a>' in person.page
@@ -160,7 +160,7 @@ def test_whoever_does_not_agree_is_told_that_nothing_was_stored(app: FastAPI, st
     assert "I agree" in person.get().post("/sign-in", code=code).page
 
 
-def test_codes_are_taken_as_they_are_meant(app: FastAPI, store: Store) -> None:
+def test_codes_are_accepted_in_any_notation(app: FastAPI, store: Store) -> None:
     [code] = add_annotators(store, 1)
     number, *parts = code.split("-")
     bare = "".join(parts)
@@ -191,7 +191,7 @@ def test_expired_items_go_to_people_who_have_nothing_left(enter: Enter, store: S
     assert release_expired(store) == 0
 
 
-def test_a_restart_keeps_sessions_and_two_servers_share_them(person: Person, store: Store, tmp_path: Path) -> None:
+def test_two_servers_share_sessions(person: Person, store: Store, tmp_path: Path) -> None:
     text = person.text
     with closing(open_study(tmp_path / "s")) as other:
         moved = visitor(create_app(other))
@@ -206,13 +206,13 @@ def test_a_restart_keeps_sessions_and_two_servers_share_them(person: Person, sto
     assert [one["label"] for one in real(store)] == ["pos"]
 
 
-def test_a_whole_room_signs_in_from_one_address(enter: Enter, app: FastAPI, store: Store) -> None:
+def test_right_codes_from_one_address_are_not_limited(enter: Enter, app: FastAPI, store: Store) -> None:
     site_of(app).limiters["annotator"].most = 3
     for code in add_annotators(store, 5):
         assert enter(code).status == 200
 
 
-def test_a_paused_study_says_so_and_still_takes_answers(person: Person, store: Store) -> None:
+def test_a_paused_study_says_so_and_still_saves_answers(person: Person, store: Store) -> None:
     set_paused(store, True)
     person.send()
     assert (person.status, person.told) == (503, ["The study is paused. Come back later; your answers are saved."])
@@ -223,7 +223,7 @@ def test_a_paused_study_says_so_and_still_takes_answers(person: Person, store: S
     assert person.get("/item").status == 200
 
 
-def test_hostile_texts_are_shown_and_do_nothing(make_store: MakeStore) -> None:
+def test_hostile_texts_are_escaped(make_store: MakeStore) -> None:
     hostile = HOSTILE.replace("\ud800", "").replace("\x00", "")
     texts = dict.fromkeys(("consent", "instructions", "question", "thanks"), hostile)
     title = " ".join(hostile.replace("\u202e", "").split())  # what else is in it is refused in a title
@@ -256,7 +256,7 @@ def test_characters_that_change_the_text_direction_are_replaced(hidden: Store) -
         ),
     ],
 )
-def test_queries_are_shown_in_parts_above_all_texts(tmp_path: Path, name: str, query: str, shown: list[str]) -> None:
+def test_queries_are_shown_in_named_parts(tmp_path: Path, name: str, query: str, shown: list[str]) -> None:
     """Also above checks, which would stand out otherwise; models read the query as it is."""
     folder = "x" if name == "multirc" else ""
     settings = study(two_ways(), corpus=name, data_dir=folder, sample=4, practice=1, checks=1)
@@ -275,7 +275,7 @@ def test_queries_are_shown_in_parts_above_all_texts(tmp_path: Path, name: str, q
     assert kept == [query.lower().split()] * (4 * 2 + 1 + 1 + 2)  # texts in two conditions, practice, check, examples
 
 
-def test_who_has_to_wait_for_others_is_told_so(make_store: MakeStore) -> None:
+def test_annotators_who_must_wait_are_told(make_store: MakeStore) -> None:
     store = make_store(sample=1, practice=0, checks=0, per_item=1)
     app = create_app(store)
     first, second, third = (visitor(app).enter(code).get("/item") for code in add_annotators(store, 3))
@@ -313,7 +313,7 @@ def test_an_answer_that_comes_too_late_is_refused(person: Person, store: Store) 
     assert told.startswith("This text was assigned to somebody else")  # without its number
 
 
-def test_an_expired_session_is_told_and_goes_on_after_signing_in(app: FastAPI, store: Store) -> None:
+def test_an_expired_session_is_explained_and_continues_after_sign_in(app: FastAPI, store: Store) -> None:
     [code] = add_annotators(store, 1)
     person = strip_practice(visitor(app).enter(code))
     text, ticket = person.text, person.field("ticket")
@@ -332,13 +332,13 @@ def test_an_expired_session_is_told_and_goes_on_after_signing_in(app: FastAPI, s
     assert real(store) == []
 
 
-def test_a_session_is_renewed_while_somebody_is_there(person: Person, app: FastAPI) -> None:
+def test_a_session_is_renewed_by_requests(person: Person, app: FastAPI) -> None:
     for hours, status in ((11.9, 200), (11.9, 200), (12.1, 401)):
         go_by(app, hours)
         assert person.get("/item").status == status
 
 
-def test_a_wrong_code_is_told(app: FastAPI, store: Store) -> None:
+def test_a_wrong_code_is_refused(app: FastAPI, store: Store) -> None:
     add_annotators(store, 1)
     said = "This code is not correct. Enter it exactly as you received it."
     for code in ("1-aaaa-bbbb-cccc", "", "'; DROP TABLE annotators; --", "x" * 5000):
@@ -348,7 +348,7 @@ def test_a_wrong_code_is_told(app: FastAPI, store: Store) -> None:
     assert "x" * 5000 not in person.page
 
 
-def test_many_wrong_codes_do_not_lock_out_right_ones_from_the_same_address(app: FastAPI, store: Store) -> None:
+def test_wrong_codes_do_not_lock_out_right_ones_from_the_same_address(app: FastAPI, store: Store) -> None:
     [code] = add_annotators(store, 1)
     person, limiter = visitor(app).get(), site_of(app).limiters["annotator"]
     limiter.most = 3
@@ -375,7 +375,7 @@ def test_many_wrong_codes_do_not_lock_out_right_ones_from_the_same_address(app: 
         ({"milliseconds": -3}, "milliseconds must be a whole number from 0 to 604,800,000 (a week), got '-3'."),
     ],
 )
-def test_what_is_missing_or_out_of_range_is_told_beside_the_text(
+def test_missing_and_invalid_answers_are_explained_beside_the_text(
     person: Person, store: Store, given: dict[str, Any], told: str
 ) -> None:
     text = person.text
@@ -398,7 +398,7 @@ def test_unknown_labels_and_large_forms_are_refused(person: Person) -> None:
     assert "<h1>The request is too large</h1>" in person.page
 
 
-def test_an_unknown_page_is_told(app: FastAPI, person: Person) -> None:
+def test_unknown_pages_are_reported(app: FastAPI, person: Person) -> None:
     for path in ("/nowhere", "/admin/nowhere", "/v1/openapi.json", "/docs", "/item/7"):
         person.get(path)
         assert (person.status, person.told) == (404, ["There is no page at this address. Go back to the study."])
@@ -408,7 +408,7 @@ def test_an_unknown_page_is_told(app: FastAPI, person: Person) -> None:
 
 
 @pytest.mark.parametrize("path", ["/sign-in", "/sign-out", "/consent", "/answer", "/leave"])
-def test_no_form_of_others_is_taken(person: Person, enter: Enter, path: str) -> None:
+def test_forms_from_other_sessions_are_refused(person: Person, enter: Enter, path: str) -> None:
     other = strip_practice(enter())
     for token in ("", "0" * 64, other.field("form"), "\u00e4"):
         assert refusals(person.get("/item"), path, form=token) == (403, [FOREIGN_FORM], FOREIGN_FORM)
@@ -417,7 +417,7 @@ def test_no_form_of_others_is_taken(person: Person, enter: Enter, path: str) -> 
     assert foreign.status_code == 403
 
 
-def test_an_open_page_cannot_act_for_somebody_else_who_signed_in(app: FastAPI, store: Store) -> None:
+def test_an_open_page_cannot_act_for_the_next_annotator(app: FastAPI, store: Store) -> None:
     first, second = add_annotators(store, 2)
     person = strip_practice(visitor(app).enter(first))
     form, ticket = person.field("form"), person.field("ticket")
@@ -438,7 +438,7 @@ def test_people_who_left_or_were_excluded_are_told(person: Person, store: Store)
         assert "<h1>Your participation has ended</h1>" in person.page
 
 
-def test_feedback_is_for_practice_only(person: Person) -> None:
+def test_feedback_is_limited_to_practice(person: Person) -> None:
     assert "feedback on practice texts" in person.get(f"/practice/{person.field('ticket')}").told[0]
     assert person.status == 409
     assert person.get("/practice/nothing").told == [NOT_YOURS]

@@ -41,7 +41,7 @@ def failing(error: type[Exception]) -> Callable[..., None]:
     return fail
 
 
-def test_cookies_are_for_the_server_alone(store: Store) -> None:
+def test_cookies_are_http_only_and_same_site(store: Store) -> None:
     [code] = add_annotators(store, 1)
     for config, base_url, secure in (
         (StudyServeConfig(), "http://127.0.0.1", False),
@@ -63,19 +63,19 @@ def test_cookies_are_for_the_server_alone(store: Store) -> None:
             assert ("; Secure" in cookie) == secure or "Max-Age=0" in cookie
 
 
-def test_another_name_for_this_machine_is_refused(app: FastAPI) -> None:
+def test_unknown_host_names_are_refused(app: FastAPI) -> None:
     person = visitor(app)
     person.answer = person.client.get("/", headers={**BROWSER, "Host": "evil.example"})
     assert person.status == 421
     assert "evil.example" in person.told[0]
 
 
-def test_sessions_that_end_at_once_are_refused() -> None:
+def test_session_hours_must_be_positive() -> None:
     with pytest.raises(ValueError, match=r"^session_hours must be at least 0\.01, got 0\.$"):
         StudyServeConfig(session_hours=0)
 
 
-def test_expired_items_are_given_back_while_a_server_runs(
+def test_a_running_server_releases_expired_items(
     make_store: MakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fresh.study.web.app.RELEASE_SECONDS", 0.02)
@@ -104,14 +104,14 @@ def test_health_and_metrics(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> No
         assert health(client) == BROKEN
 
 
-def test_health_leaves_nothing_behind_and_may_be_asked_by_many_at_once(stored: Store) -> None:
+def test_concurrent_health_checks_leave_nothing_behind(stored: Store) -> None:
     with TestClient(create_app(stored), base_url="http://127.0.0.1") as client, ThreadPoolExecutor(8) as pool:
         assert {one.status_code for one in pool.map(lambda _: client.get("/health"), range(32))} == {200}
         with stored.read_session() as session:
             assert session.scalars(select(StudyRow.id)).all() == [1]
 
 
-def test_an_answer_that_is_not_saved_is_told_so(
+def test_an_answer_that_cannot_be_saved_is_reported(
     person: Person, app: FastAPI, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(connection: Any, *_given: Any) -> None:
@@ -138,7 +138,7 @@ def test_an_answer_that_is_not_saved_is_told_so(
         (IntegrityError, 500, "Internal server error"),
     ],
 )
-def test_errors_of_the_database_are_pages_without_their_reason(
+def test_database_errors_are_shown_without_details(
     person: Person, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int, told: str
 ) -> None:
     monkeypatch.setattr(Store, "read_session", failing(error))
@@ -148,7 +148,7 @@ def test_errors_of_the_database_are_pages_without_their_reason(
     assert (">Try again</a>" in person.page, "retry-after" in person.answer.headers) == (status == 503,) * 2
 
 
-def test_health_fails_while_the_files_of_a_study_cannot_grow(tmp_path: Path) -> None:
+def test_health_fails_while_the_database_cannot_grow(tmp_path: Path) -> None:
     place = tmp_path / "s"
     with closing(create_study(place, plan(two_ways(), sample=6, practice=1, checks=1, per_item=2))) as store:
         [code] = add_annotators(store, 1)
@@ -168,7 +168,7 @@ def test_health_fails_while_the_files_of_a_study_cannot_grow(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
-def test_a_postgresql_that_takes_nothing_is_not_ready_and_takes_the_answer_later(stored: Store, postgres: str) -> None:
+def test_health_fails_while_postgresql_is_read_only(stored: Store, postgres: str) -> None:
     with psycopg.connect(postgres, autocommit=True) as server:
         name = str(stored.engine.url.database)
 

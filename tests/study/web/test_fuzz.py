@@ -72,7 +72,9 @@ def check(person: Person) -> None:
 
 @QUIETLY
 @given(path=st.sampled_from(PATHS), fields=st.dictionaries(st.sampled_from(FIELDS), ODD), own=st.booleans())
-def test_whatever_is_posted(person: Person, store: Store, path: str, fields: dict[str, str], own: bool) -> None:
+def test_any_form_gets_a_valid_response(
+    person: Person, store: Store, path: str, fields: dict[str, str], own: bool
+) -> None:
     role = "/admin" if path.startswith("/admin") else "/item"
     person.get(role)
     given = {**fields, **({"form": person.field("form")} if own else {})}
@@ -83,7 +85,7 @@ def test_whatever_is_posted(person: Person, store: Store, path: str, fields: dic
 
 @QUIETLY
 @given(did=ODD, annotator=ODD, number=ODD)
-def test_whatever_the_admin_page_is_asked(person: Person, did: str, annotator: str, number: str) -> None:
+def test_any_admin_query_gets_a_valid_response(person: Person, did: str, annotator: str, number: str) -> None:
     given = {"did": did, "annotator": annotator, "number": number}
     for path, query in (("/admin", given), (f"/admin/person/{quote(annotator, safe='')}/{quote(did, safe='')}", {})):
         person.answer = person.client.get(path, params=query, headers=BROWSER)
@@ -92,7 +94,7 @@ def test_whatever_the_admin_page_is_asked(person: Person, did: str, annotator: s
 
 @QUIETLY
 @given(path=st.text(max_size=30), cookie=st.text(max_size=60))
-def test_whatever_is_asked_for(app: FastAPI, path: str, cookie: str) -> None:
+def test_any_path_gets_a_valid_response(app: FastAPI, path: str, cookie: str) -> None:
     person = visitor(app)
     sent = {**BROWSER, "Cookie": f"study_admin={cookie}".encode()}
     for prefix in ("/", "/practice/", "/admin/export/", "/admin/person/1/", "/admin?did=", "/static/"):
@@ -107,13 +109,13 @@ def test_whatever_is_asked_for(app: FastAPI, path: str, cookie: str) -> None:
         ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json", "x/y"]
     ),
 )
-def test_whatever_a_body_holds(person: Person, body: bytes, kind: str) -> None:
+def test_any_body_gets_a_valid_response(person: Person, body: bytes, kind: str) -> None:
     person.answer = person.client.post("/answer", content=body, headers={**BROWSER, "Content-Type": kind})
     check(person)
 
 
 @pytest.mark.slow
-def test_650_requests_that_the_routes_describe(app: FastAPI, person: Person) -> None:
+def test_650_requests_generated_from_the_schema(app: FastAPI, person: Person) -> None:
     schema = schemathesis.openapi.from_dict(app.openapi())
     schema.app = app
     cookies = dict(person.client.cookies)
