@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 
 from elsewhere import write
 from fresh.errors import NotAssignedError, StudyError
-from fresh.study.annotators import add_annotators, exclude, leave, readmit, record_consent, release_expired, set_paused
+from fresh.study.annotators import exclude, leave, readmit, record_consent, release_expired, set_paused
 from fresh.study.answers import Answer
 from fresh.study.importing import import_study
 from fresh.study.overview import get_overview, read_responses
@@ -297,21 +297,6 @@ def test_readmitted_annotators_get_their_held_item_again(eight: Store, end: Call
     assert len(read_responses(eight)) == 8
 
 
-def test_answers_of_readmitted_annotators_count_while_places_are_free(stored: Store) -> None:
-    who, *others = join(stored, *"abcde")
-    work(stored, who, 3)
-    exclude(stored, who)
-    assert (readmit(stored, who), len(read_responses(stored))) == (0, 3)
-    check_places(stored)
-    leave(stored, who)
-    assert (readmit(stored, who), work(stored, who, 1)) == (0, 1)
-    exclude(stored, who)
-    taken = sum(work(stored, other) for other in others)
-    n_lost = readmit(stored, who)
-    assert (taken + 4 - n_lost, n_lost > 0) == (24, True)
-    check_places(stored)
-
-
 def test_an_uncounted_answer_is_not_requested_again(eight: Store) -> None:
     [first] = join(eight, "p1")
     item = get_item(eight, first).item
@@ -407,13 +392,5 @@ def come_and_go(steps: list[tuple[int, str]], folder: Path) -> None:
     found = get_overview(store)
     assert found.n_answered == 12 or found.n_more > 0
     assert not any(one.status == "active" for one in found.annotators)
+    check_places(store)
     store.close()
-
-
-def test_practice_requires_consent(stored: Store) -> None:
-    add_annotators(stored, 1)
-    [practice] = of_kind(stored, "practice")
-    with pytest.raises(StudyError, match="Agree to take part first"):
-        save_answer(stored, 1, practice, YES)
-    record_consent(stored, 1)
-    assert not save_answer(stored, 1, practice, YES).repeated

@@ -91,7 +91,7 @@ class Batcher:
         self.limits = limits or BatchLimits()
         self.metrics = metrics
         self.n_waiting = 0  # texts in the queue
-        self.seconds_per_text = 0.02  # moving average
+        self.seconds_per_text = 0.02  # until the first batch is measured
         self.closed = False
         self._queue: deque[_Work] = deque()
         self._changed = threading.Condition()
@@ -150,6 +150,7 @@ class Batcher:
             start = time.perf_counter()
             resolvers = self._compute(batch)
             seconds, n_texts = time.perf_counter() - start, sum(work.n_texts for work in batch)
+            # A moving average, of which the last five batches or so make the most.
             self.seconds_per_text += 0.2 * (seconds / n_texts - self.seconds_per_text)
             # Before the futures are resolved: their clients may send the next request at once, and count twice.
             self._n_expected = len(batch) + len(self._queue)
@@ -170,6 +171,7 @@ class Batcher:
                 part = work.first_turn(limits.words_per_turn)
                 n_texts, n_words = n_texts + part.n_texts, n_words + part.n_words
                 if batch:
+                    # Files share no batch with requests, so that a request waits for one turn of a file at most.
                     max_words = limits.words_per_turn if work.low_priority else limits.max_words
                     is_full = n_texts > limits.max_texts or n_words > max_words
                     if is_full or work.task or batch[0].task or work.low_priority != batch[0].low_priority:

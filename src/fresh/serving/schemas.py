@@ -18,6 +18,7 @@ Text = Annotated[str, Field(description="Raw text.", examples=["A lovely, funny 
 class ExplainRequest(BaseModel):
     """What to explain: one of text, texts and words."""
 
+    # Strict: otherwise 1 and "yes" would pass for a flag of `kept`.
     model_config = ConfigDict(extra="forbid", strict=True)
 
     text: Text | None = None

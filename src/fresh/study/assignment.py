@@ -111,6 +111,7 @@ def choose_item(design: Design, reader: Reader, open_items: Iterable[OpenItem]) 
         return None
     document, wanted = planned_pair(design, reader)
     row = latin_row(design.n_conditions, reader.arrival)
+    # Without the plan's item, such as after others left, the conditions still take turns as well as they can.
     counts = Counter(condition for _, condition in reader.seen)
     turn = {condition: (row.index(condition) - len(reader.seen)) % design.n_conditions for condition in row}
     places = {number: place for place, number in enumerate(reading_order(design, reader.arrival))}

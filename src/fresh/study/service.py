@@ -188,6 +188,7 @@ def _save_practice(store: Store, session: Session, person: AnnotatorRow, item: I
 
 
 def _save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> SavedAnswer:
+    # Locked, so that a late answer and the release of its item do not cross.
     theirs = (AssignmentRow.annotator == person.id, AssignmentRow.item == item.id)
     held = session.scalar(select(AssignmentRow).where(*theirs).with_for_update())
     if held is None:

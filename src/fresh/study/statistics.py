@@ -101,7 +101,7 @@ def swap_test(differences: Sequence[float] | Floats, seed: int = 0) -> float:
     """
     # Not scipy.stats.permutation_test: it draws other signs, so that published p values would change.
     row = np.asarray(differences, dtype=np.float64)
-    row = row[np.abs(row) > NOISE]
+    row = row[np.abs(row) > NOISE]  # a sign changes nothing where the difference is zero
     observed = abs(float(row.sum())) - NOISE
     if len(row) <= MAX_EXACT:
         signs = np.array(list(product((1.0, -1.0), repeat=len(row))))

@@ -103,6 +103,7 @@ def _connect(place: str | Path) -> Engine:
         raise StudyError(f"{url.get_backend_name()} databases are not supported. Use sqlite or postgresql.")
     if url.get_backend_name() == "postgresql":
         optional_import("psycopg", "postgres", "A study in PostgreSQL")
+        # Up to 40 connections, one for each thread that answers requests; those that were cut meanwhile are replaced.
         return create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     event.listen(engine, "connect", _prepare)

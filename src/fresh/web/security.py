@@ -149,6 +149,7 @@ class SecurityMiddleware:
             url = urlsplit(origin)
         except ValueError:
             return False
+        # Behind a proxy the port may differ; on loopback it may not: another port is another program.
         return url.netloc.lower() == host.lower() or (url.hostname or "") in self.config.hosts - {*_LOOPBACK}
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:

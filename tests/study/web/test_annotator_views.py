@@ -206,12 +206,6 @@ def test_two_servers_share_sessions(person: Person, store: Store, tmp_path: Path
     assert [one["label"] for one in real(store)] == ["pos"]
 
 
-def test_right_codes_from_one_address_are_not_limited(enter: Enter, app: FastAPI, store: Store) -> None:
-    site_of(app).limiters["annotator"].most = 3
-    for code in add_annotators(store, 5):
-        assert enter(code).status == 200
-
-
 def test_a_paused_study_says_so_and_still_saves_answers(person: Person, store: Store) -> None:
     set_paused(store, True)
     person.send()

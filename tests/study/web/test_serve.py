@@ -182,6 +182,4 @@ def test_two_servers_under_load_lose_and_duplicate_nothing(database: str, n_peop
     codes = made(database, n_people, per_item=2, sample=n_documents)
     with server_of(database) as (one, _, _), server_of(database) as (other, _, _):
         found = crowd(database, [one, other], codes, seconds=60)
-    assert found.errors == ()
-    assert (found.lost, found.doubled, found.beyond) == (0, 0, 0)
-    assert found.n_counted == n_documents * 2 * 2
+    assert (found.n_counted, found.n_faults) == (n_documents * 2 * 2, 0), found

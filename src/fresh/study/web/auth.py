@@ -101,6 +101,7 @@ class Signer:
 
 def is_equal(one: str, other: str) -> bool:
     """Compare two texts in constant time."""
+    # As bytes, since text must be ASCII there; what clients send may even contain lone surrogates.
     return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
 
 
