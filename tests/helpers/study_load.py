@@ -1,6 +1,5 @@
-"""Many people in one study: as threads that answer as fast as they can, and as a process that is killed."""
+"""Many people in one study, as threads that answer as fast as they can."""
 
-import sys
 import threading
 import time
 from collections import Counter
@@ -35,17 +34,3 @@ def load(place: str, n_people: int, n_servers: int = 2, each_posts: int = 2) -> 
         list(pool.map(work, range(n_people)))
         seconds = time.perf_counter() - start
     return compare_with_database(place, seconds, said)
-
-
-def answer_until_killed(place: str) -> None:
-    """Answer, and print each confirmed answer."""
-    store = open_study(place)
-    for number in range(1000):
-        [who] = join(store, f"victim {number}")
-        while (task := next_item(store, who)) is not None:
-            save_answer(store, who, task.item, Answer("pos", 1, 1))
-            print(who, task.item, flush=True)  # noqa: T201
-
-
-if __name__ == "__main__":
-    answer_until_killed(sys.argv[1])

@@ -1,11 +1,7 @@
 """Databases of studies: made, opened, migrated, shared by servers, out of room."""
 
-import os
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -205,7 +201,7 @@ def test_a_full_disk_leaves_no_partial_study(
     assert main(["study", "new", "s.toml", "--out", "x"]) == 0
     capsys.readouterr()
     monkeypatch.setattr(fresh.study.store, "_prepare", full)
-    assert main(["study", "codes", "x", "500"]) == 1
+    assert main(["study", "codes", "x", "60"]) == 1
     assert "cannot be used: database or disk is full." in capsys.readouterr().err
 
 
@@ -215,21 +211,3 @@ def test_many_annotators_lose_and_duplicate_nothing(database: str, n_documents: 
     create_study(database, made).close()
     found = study_load.load(database, n_people)
     assert (found.n_counted, found.n_faults) == (n_documents * 2 * 3, 0), found
-
-
-def test_acknowledged_answers_survive_a_kill(database: str) -> None:
-    create_study(database, plan(two_ways(), n=100, sample=80, practice=0, checks=0, per_item=3)).close()
-    command = [sys.executable, str(Path(study_load.__file__)), database]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
-        assert victim.stdout is not None
-        told = [tuple(map(int, victim.stdout.readline().split())) for _ in range(40)]
-        os.kill(victim.pid, signal.SIGKILL)
-        told += [tuple(map(int, line.split())) for line in victim.stdout.read().splitlines() if line.count(" ") == 1]
-    with closing(open_study(database)) as store:
-        saved = {(record["annotator"], record["item"]) for record in read_answers(store)}
-    assert len(told) >= 40
-    assert set(told) <= saved
-    assert len(saved) <= len(told) + 1  # one may have been saved and not yet told
-    if "://" not in database:
-        with closing(sqlite3.connect(Path(database) / "study.db")) as connection:
-            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -150,7 +150,7 @@ class Batcher:
             start = time.perf_counter()
             resolvers = self._compute(batch)
             seconds, n_texts = time.perf_counter() - start, sum(work.n_texts for work in batch)
-            # A moving average, of which the last five batches or so make the most.
+            # A moving average over about the last five batches.
             self.seconds_per_text += 0.2 * (seconds / n_texts - self.seconds_per_text)
             # Before the futures are resolved: their clients may send the next request at once, and count twice.
             self._n_expected = len(batch) + len(self._queue)
