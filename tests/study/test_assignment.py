@@ -71,6 +71,13 @@ class Simulated:
         self.kept[who].add(pair)
         return True
 
+    def finish(self, *people: int) -> None:
+        """Let people answer while there is something for them."""
+        for who in people:
+            while self.step(who):
+                pass
+        self.check()
+
     def leave(self, who: int) -> None:
         for pair in self.kept[who]:
             self.taken[pair] -= 1
@@ -130,10 +137,7 @@ def test_new_annotators_complete_a_study_whoever_comes_and_goes(
     study = Simulated(shape)
     study.go_through(events)
     for _ in range(shape.min_annotators + more):  # new people can always complete it
-        who = study.arrive()
-        while study.step(who):
-            pass
-    study.check()
+        study.finish(study.arrive())
     assert study.complete
 
 
@@ -142,10 +146,7 @@ def test_nobody_gets_more_than_the_maximum(shape: Design, most: int) -> None:
     limited = replace(shape, most=most)
     study = Simulated(limited)
     for _ in range(2 * limited.min_annotators):
-        who = study.arrive()
-        while study.step(who):
-            pass
-    study.check()
+        study.finish(study.arrive())
     assert study.complete
 
 
@@ -273,7 +274,5 @@ def test_fewer_annotators_than_counted_cannot_complete_a_study(
     assert count_missing_annotators(missing, [*here, *[set[int]()] * needed], study.design.max_items) == 0
     people = [who for who in range(len(study.seen)) if who not in gone]
     people += [study.arrive() for _ in range(needed - 1)]
-    for who in people:
-        while study.step(who):
-            pass
+    study.finish(*people)
     assert not (needed and study.complete)

@@ -91,7 +91,7 @@ def test_other_tools_show_the_same_questions(asking: Store, tmp_path: Path, form
 @pytest.mark.parametrize("note", [PRACTICE_NOTE, OLD_PRACTICE_NOTE])
 def test_other_tools_mention_no_practice(asking: Store, tmp_path: Path, note: str) -> None:
     texts = {**asking.about["texts"], "instructions": f"Say that you are not confident.{note}"}
-    store = Store.from_about(asking.engine, {**asking.about, "texts": texts})
+    store = Store(asking.engine, {**asking.about, "texts": texts})
     _, page = export_study(store, "mturk", tmp_path / "batch.csv")
     shown = page.read_text(encoding="utf-8")
     assert "Say that you are not confident.</p>" in shown

@@ -69,7 +69,7 @@ class _Work:
         return replace(self, specs=self.specs[:n_specs], rest=replace(self, specs=self.specs[n_specs:]))
 
     def is_wanted(self) -> bool:
-        """Say whether the client still waits; in the last turn, the future can no longer be cancelled."""
+        """Check whether the client still waits; in the last turn, the future can no longer be cancelled."""
         if self.rest is not None and not self.future.cancelled():
             return True
         return self.future.set_running_or_notify_cancel()

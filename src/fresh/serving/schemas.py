@@ -35,7 +35,7 @@ class ExplainRequest(BaseModel):
         return sum(map(len, (self.text or "", self.query or "", *(self.texts or ()), *(self.words or ()))))
 
     def specs(self, served: ServedModel) -> list[ExplainSpec]:
-        """Say what to explain, or what is wrong with the request."""
+        """Return the texts to explain, or refuse the request."""
         names = [name for name in ("text", "texts", "words") if getattr(self, name) is not None]
         if len(names) != 1:
             found = "none of them" if not names else " and ".join(names)
@@ -57,7 +57,7 @@ class ExplainRequest(BaseModel):
         return [ExplainSpec(document, self.ratio) for document in documents]
 
     def curve_spec(self, served: ServedModel) -> ExplainSpec:
-        """Say what to explain at every length."""
+        """Return the text to explain at every length, or refuse the request."""
         if self.text is None or self.ratio is not None or self.texts or self.words:
             raise Problem(422, "A curve shows all ratios of one text: give text, and query if the model needs one.")
         [spec] = self.specs(served)

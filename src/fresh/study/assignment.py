@@ -1,4 +1,4 @@
-"""Who reads what: every item by the same number of people, nobody one document twice, conditions in a Latin square."""
+"""Assign items: the same number of annotators for each, no document twice, conditions in a Latin square."""
 
 import functools
 import math

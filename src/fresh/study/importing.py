@@ -1,6 +1,6 @@
 """Import answers from other tools, and the status of participants from Prolific: a whole file, or nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
@@ -75,14 +75,73 @@ class _ImportedAnswer:
         return str(self.raw.item).strip()  # as the file names it
 
 
-@dataclass(frozen=True, slots=True)
-class _StudyIndex:
-    # For each kind and item, the values that each field of a file may have, in all versions of the exports.
-    items: Mapping[str, Mapping[int, Mapping[str, Sequence[str]]]]
-    tickets: Mapping[str, int]
-    meanings: Mapping[str, Mapping[str, str]]  # for each question, the answer that a text in the file stands for
-    database: str
-    annotators: Mapping[int, str]
+class _Interpreter:
+    """Finds the items and answers of a study that the answers of a file stand for."""
+
+    def __init__(self, store: Store, format: str) -> None:
+        self.database = database_name(store)
+        self.tickets = {ticket: number for number, ticket in list_tickets(store).items()}
+        rows = store.read(select(AnnotatorRow.id, AnnotatorRow.outside))
+        self.annotators = {number: outside or annotator_name(number) for number, outside in rows}
+        self.meanings: dict[
+            str, dict[str, str]
+        ] = {}  # for each question, the answer that a text in the file stands for
+        for name, (_, answers) in list_questions(store).items():
+            shown = {text.strip(): value for value, text in answers.items()}
+            values = {value: value for value in answers}
+            # Potato saves the text of a choice, other tools its value; one label may be shown as another is named.
+            self.meanings[name] = {**values, **shown} if format == "potato" else {**shown, **values}
+        # For each kind and item, the values that each field of a file may have, in all versions of the exports.
+        self.items: dict[str, dict[int, dict[str, tuple[str, ...]]]] = {kind: {} for kind in KINDS}
+        study, query = study_name(store), select(ItemRow, DocumentRow.name).where(ItemRow.kind.in_(KINDS))
+        for item, document in store.read(query.outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)):
+            condition = None if item.condition is None else store.conditions[item.condition]
+            own = {"study": study, "document": document, "condition": condition, "gold": item.label}
+            fields = {name: () if value is None else (value,) for name, value in own.items()}
+            queries = (format_query(item.query, store.about["corpus"]), " ".join(item.query))
+            self.items[item.kind][item.id] = fields | {"text": (" ".join(item.words),), "query": queries}
+
+    def interpret(self, raw: RawAnswer) -> _ImportedAnswer:
+        """Find what a raw answer stands for, or report all its problems."""
+        has_answer = not raw.void and (raw.complete or not raw.unanswered)
+        missing = raw.unanswered if has_answer else []
+        missing += [name for name in ("annotator", "item") if getattr(raw, name) in (None, "")]
+        if missing:
+            raise StudyError(f"there must be exactly one {', one '.join(missing)}.")
+        annotator, number, answer = str(raw.annotator).strip(), None, None
+        item = self.tickets.get(str(raw.item).strip(), parse_whole(raw.item))
+        problems = [*self._item_problems(raw, item), *_name_problems(annotator)]
+        if raw.database == self.database and raw.number not in (None, ""):
+            number = parse_whole(raw.number)
+            if type(number) is int and number in self.annotators:
+                annotator = self.annotators[number]
+            else:
+                problems.append(f"there is no annotator {raw.number!s:.60} in this study.")
+        if has_answer:
+            values = {name: self.meanings[name].get(str(text).strip(), text) for name, text in raw.answers.items()}
+            label, labels = str(values["label"]), set(self.meanings["label"].values())
+            if label not in labels:
+                problems.append(suggest(f"{label:.60}", "a label of this study", sorted(labels)))
+            try:
+                confidence, readability = parse_whole(values["confidence"]), parse_whole(values["readability"])
+                answer = Answer(label, confidence, readability, raw.milliseconds)
+            except ValueError as error:
+                problems += str(error).splitlines()
+        if problems:
+            raise StudyError("\n".join(problems))
+        return _ImportedAnswer(raw, annotator, item, answer, number)
+
+    def _item_problems(self, raw: RawAnswer, item: Any) -> Iterator[str]:
+        if type(item) is not int:
+            yield f"the item is not in this study. {OTHER_STUDY}"
+        elif item not in self.items[raw.kind]:
+            yield f"there is no item {item} in this study."
+        else:
+            fields = self.items[raw.kind][item]
+            about = {name: value for name, value in raw.about.items() if value not in (None, "")}
+            different = [name for name, value in about.items() if not any(is_same(value, own) for own in fields[name])]
+            if different:
+                yield f"the item has a different {' and '.join(different)} in this study. {OTHER_STUDY}"
 
 
 def import_study(store: Store, format: str, path: Path) -> ImportSummary:
@@ -109,83 +168,15 @@ def import_study(store: Store, format: str, path: Path) -> ImportSummary:
 
 
 def _interpret_file(store: Store, path: Path, format: str) -> list[_ImportedAnswer]:
-    index, answers, problems = _index_study(store, format), list[_ImportedAnswer](), list[tuple[str, str]]()
+    interpreter, answers, problems = _Interpreter(store, format), list[_ImportedAnswer](), list[tuple[str, str]]()
     for raw in read_raw_answers(path, format, problems):
         try:
-            answers.append(_interpret(raw, index))
+            answers.append(interpreter.interpret(raw))
         except ValueError as error:
             problems.append((raw.place, str(error)))
     if problems:
         raise StudyError(group_problems(problems))
     return answers
-
-
-def _index_study(store: Store, format: str) -> _StudyIndex:
-    meanings: dict[str, Mapping[str, str]] = {}
-    for name, (_, answers) in list_questions(store).items():
-        shown = {text.strip(): value for value, text in answers.items()}
-        values = {value: value for value in answers}
-        # Potato saves the text of a choice, other tools its value; one label may be shown as another is named.
-        meanings[name] = {**values, **shown} if format == "potato" else {**shown, **values}
-    tickets = {ticket: number for number, ticket in list_tickets(store).items()}
-    rows = store.read(select(AnnotatorRow.id, AnnotatorRow.outside))
-    names = {number: outside or annotator_name(number) for number, outside in rows}
-    return _StudyIndex(_index_items(store), tickets, meanings, database_name(store), names)
-
-
-def _index_items(store: Store) -> dict[str, dict[int, dict[str, tuple[str, ...]]]]:
-    items: dict[str, dict[int, dict[str, tuple[str, ...]]]] = {kind: {} for kind in KINDS}
-    study, query = study_name(store), select(ItemRow, DocumentRow.name).where(ItemRow.kind.in_(KINDS))
-    for item, document in store.read(query.outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)):
-        condition = None if item.condition is None else store.conditions[item.condition]
-        own = {"study": study, "document": document, "condition": condition, "gold": item.label}
-        fields = {name: () if value is None else (value,) for name, value in own.items()}
-        queries = (format_query(item.query, store.about["corpus"]), " ".join(item.query))
-        items[item.kind][item.id] = fields | {"text": (" ".join(item.words),), "query": queries}
-    return items
-
-
-def _interpret(raw: RawAnswer, index: _StudyIndex) -> _ImportedAnswer:
-    has_answer = not raw.void and (raw.complete or not raw.unanswered)
-    missing = raw.unanswered if has_answer else []
-    missing += [name for name in ("annotator", "item") if getattr(raw, name) in (None, "")]
-    if missing:
-        raise StudyError(f"there must be exactly one {', one '.join(missing)}.")
-    annotator, number, answer = str(raw.annotator).strip(), None, None
-    item = index.tickets.get(str(raw.item).strip(), parse_whole(raw.item))
-    problems = [*_item_problems(raw, item, index), *_name_problems(annotator)]
-    if raw.database == index.database and raw.number not in (None, ""):
-        number = parse_whole(raw.number)
-        if type(number) is int and number in index.annotators:
-            annotator = index.annotators[number]
-        else:
-            problems.append(f"there is no annotator {raw.number!s:.60} in this study.")
-    if has_answer:
-        values = {name: index.meanings[name].get(str(text).strip(), text) for name, text in raw.answers.items()}
-        label, labels = str(values["label"]), set(index.meanings["label"].values())
-        if label not in labels:
-            problems.append(suggest(f"{label:.60}", "a label of this study", sorted(labels)))
-        try:
-            confidence, readability = parse_whole(values["confidence"]), parse_whole(values["readability"])
-            answer = Answer(label, confidence, readability, raw.milliseconds)
-        except ValueError as error:
-            problems += str(error).splitlines()
-    if problems:
-        raise StudyError("\n".join(problems))
-    return _ImportedAnswer(raw, annotator, item, answer, number)
-
-
-def _item_problems(raw: RawAnswer, item: Any, index: _StudyIndex) -> Iterator[str]:
-    if type(item) is not int:
-        yield f"the item is not in this study. {OTHER_STUDY}"
-    elif item not in index.items[raw.kind]:
-        yield f"there is no item {item} in this study."
-    else:
-        fields = index.items[raw.kind][item]
-        about = {name: value for name, value in raw.about.items() if value not in (None, "")}
-        different = [name for name, value in about.items() if not any(is_same(value, own) for own in fields[name])]
-        if different:
-            yield f"the item has a different {' and '.join(different)} in this study. {OTHER_STUDY}"
 
 
 def is_same(written: Any, own: str) -> bool:

@@ -145,7 +145,7 @@ def get_overview(store: Store) -> Overview:
     for answer in answers:
         by_person[answer["annotator"]].append(answer)
     # One pass in memory, in place of queries for each annotator.
-    places = _read_places(store)
+    places = _Places(store)
     people = tuple(_get_status(store, row, by_person[row.id], checks, places) for row in rows)
     missing: Counter[int] = Counter()
     for item, n_free in places.free.items():
@@ -155,35 +155,29 @@ def get_overview(store: Store) -> Overview:
     return Overview(sum(one["counted"] for one in answers), store.design.n_planned, paused, people, n_more)
 
 
-@dataclass(frozen=True, slots=True)
 class _Places:
-    documents: Mapping[int, int]  # the document of each real item
-    free: Mapping[int, int]  # the number of free places of each item that has some
-    held: Mapping[int, int]  # the item that an annotator holds
-    seen: Mapping[int, set[int]]  # the documents that an annotator has seen
-    given_back: Mapping[int, set[int]]  # the items that an annotator gave back without an answer
+    """Which places are free, and which items and documents annotators have had."""
+
+    def __init__(self, store: Store) -> None:
+        items = select(ItemRow.id, ItemRow.document, ItemRow.wanted - ItemRow.taken).where(ItemRow.kind == "real")
+        about = (AssignmentRow.annotator, AssignmentRow.item, AssignmentRow.document, AssignmentRow.state, AnswerRow.id)
+        assignments = select(*about).outerjoin(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
+        rows = store.read(items)
+        self.documents = {item: document for item, document, _ in rows}
+        self.free = {item: n_free for item, _, n_free in rows if n_free}
+        self.held: dict[int, int] = {}  # the item that an annotator holds
+        self.seen: dict[int, set[int]] = defaultdict(set)  # the documents that an annotator has seen
+        self.given_back: dict[int, set[int]] = defaultdict(set)  # the items that they gave back without an answer
+        for annotator, item, document, state, answer in store.read(assignments):
+            self.seen[annotator].add(document)
+            if state == "open":
+                self.held[annotator] = item
+            elif state == "released" and answer is None:
+                self.given_back[annotator].add(item)
 
     def closed_to(self, annotator: int) -> set[int]:
         """List the documents that an annotator has seen, except those that they gave back and will get again."""
         return self.seen[annotator] - {self.documents[item] for item in self.given_back[annotator] & self.free.keys()}
-
-
-def _read_places(store: Store) -> _Places:
-    items = select(ItemRow.id, ItemRow.document, ItemRow.wanted - ItemRow.taken).where(ItemRow.kind == "real")
-    about = (AssignmentRow.annotator, AssignmentRow.item, AssignmentRow.document, AssignmentRow.state, AnswerRow.id)
-    assignments = select(*about).outerjoin(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
-    rows = store.read(items)
-    held: dict[int, int] = {}
-    seen: dict[int, set[int]] = defaultdict(set)
-    given_back: dict[int, set[int]] = defaultdict(set)
-    for annotator, item, document, state, answer in store.read(assignments):
-        seen[annotator].add(document)
-        if state == "open":
-            held[annotator] = item
-        elif state == "released" and answer is None:
-            given_back[annotator].add(item)
-    documents, free = {item: document for item, document, _ in rows}, {item: n for item, _, n in rows if n}
-    return _Places(documents, free, held, seen, given_back)
 
 
 def _get_status(

@@ -1,4 +1,4 @@
-"""What a server does for one annotator: assign the next item, save an answer once, and show what they may see again."""
+"""Assign items to annotators, save each answer once, and return what annotators may see again."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -3,11 +3,11 @@
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
@@ -29,24 +29,19 @@ RETRY_SECONDS = 0.001
 MIGRATION_LOCK = 7_203_717  # an arbitrary number: the PostgreSQL advisory lock of whoever migrates
 
 
-@dataclass(frozen=True, slots=True)
 class Store:
-    """An open study."""
+    """An open study.
 
-    engine: Engine
-    about: Mapping[str, Any]
-    """What is fixed when a study is made: title, texts, labels, conditions, settings."""
-    design: Design
-    write_lock: AbstractContextManager[Any]
-    """Lets one thread write at a time on SQLite, where others would poll."""
+    :param about: What is fixed when a study is made: title, texts, labels, conditions, settings.
+    """
 
-    @classmethod
-    def from_about(cls, engine: Engine, about: Mapping[str, Any]) -> Self:
-        """Create a store from the record of a study."""
+    def __init__(self, engine: Engine, about: Mapping[str, Any]) -> None:
+        self.engine, self.about = engine, about
         # Studies of earlier versions have no `own_orders`: all their annotators share one order, which must not change.
         seed = about["seed"] if about.get("own_orders") else None
-        design = Design(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"], seed)
-        return cls(engine, about, design, Lock() if engine.dialect.name == "sqlite" else nullcontext())
+        self.design = Design(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"], seed)
+        # On SQLite, one thread writes at a time; others would poll.
+        self.write_lock = Lock() if engine.dialect.name == "sqlite" else nullcontext()
 
     @property
     def labels(self) -> dict[str, str]:
@@ -190,7 +185,7 @@ def open_study(place: str | Path) -> Store:
                     f"There is no study in the database {engine.url!r}. Make one with: fresh study new "
                     "STUDY.toml --database URL"
                 )
-            return Store.from_about(engine, row.about)
+            return Store(engine, row.about)
 
 
 @contextmanager
@@ -221,7 +216,7 @@ def create_study(place: str | Path, plan: Plan) -> Store:
     with _connected(place) as engine:
         _migrate(engine)
         about = _about_of(plan)
-        store = Store.from_about(engine, about)
+        store = Store(engine, about)
         with store.write_session() as session:
             if session.scalar(select(StudyRow)) is not None:
                 raise StudyError(f"There is already a study at {engine.url!r}. Choose another place.")
