@@ -260,17 +260,15 @@ def test_results_expire(place: str) -> None:
         raise AssertionError("The job is still there.")
 
 
-def test_seconds_to_next_expiry(place: str) -> None:
-    models, metrics = loaded(place)
-    jobs = Jobs(metrics, JobLimits(keep_seconds=100.0), lambda: 1000.0)
-    first, second = (jobs.create("a.csv", models.get("one-length"), DataConfig(), None) for _ in range(2))
+def test_seconds_to_next_expiry(job: tuple[Jobs, Job]) -> None:
+    jobs, first = job
+    jobs.clock, jobs.limits = lambda: 1000.0, JobLimits(keep_seconds=100.0)
+    second = jobs.create("a.csv", first.served, DataConfig(), None)
     assert jobs._seconds_to_next_expiry() == 100  # none has ended
     second.ended = 930.5
     assert jobs._seconds_to_next_expiry() == 31
     first.ended = 900.0
     assert jobs._seconds_to_next_expiry() == 1
-    jobs.close()
-    models.close()
 
 
 @pytest.mark.parametrize("column", ["text", "query"])
