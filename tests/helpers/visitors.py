@@ -46,7 +46,7 @@ class Person:
         return int(self.answer.status_code)
 
     @property
-    def told(self) -> list[str]:
+    def alerts(self) -> list[str]:
         """The problems that a page reports, line by line."""
         found = TOLD.search(self.page)
         lines = [] if found is None else re.sub(r"<[^>]+>", "", found[2]).strip().splitlines()
@@ -107,14 +107,14 @@ def site_of(app: FastAPI) -> Site:
     return site
 
 
-def go_by(app: FastAPI, hours: float) -> None:
+def advance_clock(app: FastAPI, hours: float) -> None:
     """Advance the server's clock."""
     sessions = site_of(app).sessions
     at = sessions.clock() + int(hours * HOUR)
     object.__setattr__(sessions, "clock", lambda: at)
 
 
-def strip_practice(person: Person) -> Person:
+def finish_practice(person: Person) -> Person:
     """Finish the practice, so that answers count."""
     person.get("/item")
     while "Practice 1" in person.page or "Practice 2" in person.page:
@@ -125,7 +125,7 @@ def strip_practice(person: Person) -> Person:
 def finish(app: FastAPI, store: Store, n: int = 2, milliseconds: str = "2500") -> None:
     """Let some people answer everything with the same label."""
     for code in add_annotators(store, n):
-        strip_practice(visitor(app).enter(code)).give_all(milliseconds=milliseconds)
+        finish_practice(visitor(app).enter(code)).give_all(milliseconds=milliseconds)
 
 
 @contextmanager
@@ -192,7 +192,7 @@ def crowd(place: str, addresses: Sequence[str], codes: Sequence[str], seconds: f
                 with lock:
                     times.append(took)
                     said[who] += 1
-                    errors.extend([f"{person.status}: {person.told}"] if person.status != 200 else [])
+                    errors.extend([f"{person.status}: {person.alerts}"] if person.status != 200 else [])
                 if said.total() % 7 == 0:  # a second click, which must change nothing
                     fields = {"form": form, "ticket": ticket, "label": "neg", "confidence": 1, "readability": 1}
                     client.post("/answer", data=fields, headers=BROWSER)

@@ -16,7 +16,7 @@ from fresh.study.items import make_plan
 from fresh.study.store import Store, create_study
 from fresh.study.web.app import create_app
 from studies import MakeStore, corpus, load, plan, study, two_ways
-from visitors import Person, strip_practice, visitor
+from visitors import Person, finish_practice, visitor
 
 
 @pytest.fixture
@@ -78,4 +78,4 @@ def app(store: Store) -> FastAPI:
 @pytest.fixture
 def person(app: FastAPI, store: Store) -> Person:
     """Somebody with a text before them that counts."""
-    return strip_practice(visitor(app).enter(add_annotators(store, 1)[0]))
+    return finish_practice(visitor(app).enter(add_annotators(store, 1)[0]))

@@ -174,11 +174,11 @@ def _potato_config(store: Store, data: str) -> str:
     n_people = math.ceil(design.n_documents * design.per_item / design.max_items)
     rows = store.read(select(ItemRow.id, ItemRow.document, ItemRow.condition).where(ItemRow.kind == "real"))
     items = {item: (document, condition) for item, document, condition in rows}
-    groups: list[str] = []
+    tickets, groups = list_tickets(store), list[str]()
     for number in range(design.n_conditions):
         row = latin_row(design.n_conditions, number)
         own = {(document, row[document % design.n_conditions]) for document in range(design.n_documents)}
-        listed = ", ".join(potato.quote(ticket) for item, ticket in list_tickets(store).items() if items[item] in own)
+        listed = ", ".join(potato.quote(ticket) for item, ticket in tickets.items() if items[item] in own)
         groups.append(f"    - {{name: group {number + 1}, max_annotators: {n_people}, instances: [{listed}]}}")
     assignment = POTATO_ASSIGNMENT.format(
         per_item=design.per_item, max_items=design.max_items, groups="\n".join(groups)

@@ -68,7 +68,7 @@ def test_unmeasured_times_are_shown_as_dashes(admin: Person, app: FastAPI, store
 
 
 def test_results_so_far_are_shown_and_updated(admin: Person, app: FastAPI, store: Store) -> None:
-    assert admin.get("/admin/results").told == ["There are no answers yet, so there are no results."]
+    assert admin.get("/admin/results").alerts == ["There are no answers yet, so there are no results."]
     finish(app, store)
     page = admin.get("/admin/results").page
     assert "8 of 16 answers by 2 annotators. Still missing: 8." in page
@@ -89,7 +89,7 @@ def test_a_study_is_paused_and_resumed(admin: Person, app: FastAPI, store: Store
     assert "The study is paused" not in admin.page
     assert person.get("/item").status == 200
     admin.post("/admin/pause", paused="maybe")
-    assert (admin.status, admin.told) == (422, ["paused must be yes or no, got 'maybe'."])
+    assert (admin.status, admin.alerts) == (422, ["paused must be yes or no, got 'maybe'."])
 
 
 def test_people_are_excluded_and_readmitted(admin: Person, app: FastAPI, store: Store) -> None:
@@ -139,13 +139,13 @@ def test_resubmitted_forms_make_no_second_code(admin: Person, store: Store) -> N
     assert admin.post("/admin/codes", **sent).page.count("<h1>New codes</h1>") == 1
     assert admin.post("/admin/codes", **sent).status == 409
     assert "<h1>Already done</h1>" in admin.page
-    assert "these codes may already have been made" in admin.told[0]
+    assert "these codes may already have been made" in admin.alerts[0]
     assert len(get_overview(store).annotators) == 2
     admin.get("/admin/person/1/renew")
     sent = {"form": admin.field("form"), "annotator": 1, "action": "renew", "mark": admin.field("mark")}
     [code] = re.findall(r"\d+-\w{4}-\w{4}-\w{4}", admin.post("/admin/person", **sent).page)
     assert admin.post("/admin/person", **sent).status == 409
-    assert "Annotator 1 already has a new code, which was shown once." in admin.told[0]
+    assert "Annotator 1 already has a new code, which was shown once." in admin.alerts[0]
     assert sign_in(store, code) is not None
 
 
@@ -162,20 +162,20 @@ def test_codes_are_made_and_renewed(admin: Person, app: FastAPI, store: Store) -
     assert "<h1>What to do</h1>" in visitor(app).get().post("/sign-in", code=code).page  # who agreed already
     for number in ("0", "101", "", "many", "-1", "\u00b2"):
         admin.get("/admin").post("/admin/codes", number=number)
-        assert admin.told == [f"The number of new codes must be from 1 to 100, got {number!r}."]
+        assert admin.alerts == [f"The number of new codes must be from 1 to 100, got {number!r}."]
         assert "Back to the admin page" in admin.page
     assert len(get_overview(store).annotators) == 3
 
 
 def test_unknown_annotators_and_actions_are_reported(admin: Person) -> None:
     admin.post("/admin/person", annotator=77, action="exclude")
-    assert (admin.status, admin.told) == (422, ["There is no annotator 77 in this study."])
+    assert (admin.status, admin.alerts) == (422, ["There is no annotator 77 in this study."])
     admin.get("/admin").post("/admin/codes", number=1, after=admin.field("after"))
     admin.get("/admin").post("/admin/person", annotator=1, action="exlude")
-    assert admin.told == ["exlude is not an action. Did you mean exclude?"]
-    assert admin.get("/admin/person/1/exlude").told == admin.told
+    assert admin.alerts == ["exlude is not an action. Did you mean exclude?"]
+    assert admin.get("/admin/person/1/exlude").alerts == admin.alerts
     for wrong in ("77", "x", "0"):
-        assert admin.get(f"/admin/person/{wrong}/exclude").told == [f"There is no annotator {wrong} in this study."]
+        assert admin.get(f"/admin/person/{wrong}/exclude").alerts == [f"There is no annotator {wrong} in this study."]
 
 
 def test_every_export_can_be_downloaded(admin: Person, app: FastAPI, store: Store) -> None:
@@ -201,7 +201,7 @@ def test_every_export_can_be_downloaded(admin: Person, app: FastAPI, store: Stor
         if answer.headers["content-type"] == "application/zip":
             with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
                 assert len(archive.namelist()) == 2
-    assert admin.get("/admin/export/cvs").told == ["cvs is not an export format. Did you mean csv?"]
+    assert admin.get("/admin/export/cvs").alerts == ["cvs is not an export format. Did you mean csv?"]
     assert admin.status == 404
 
 
@@ -209,10 +209,10 @@ def test_the_admin_pages_need_the_secret(app: FastAPI, store: Store) -> None:
     person = visitor(app).enter(add_annotators(store, 1)[0])
     for code in ("", "aaaa-bbbb-cccc"):
         person.get("/admin").post("/admin/sign-in", code=code)  # also while there is no secret at all
-        assert (person.status, person.told[0].startswith("This is not the secret")) == (403, True)
+        assert (person.status, person.alerts[0].startswith("This is not the secret")) == (403, True)
     assert "Admin page</h1>" in person.get("/admin").page
     for path in PATHS:
-        assert (person.get(path).status, person.told) == (401, ["You are not signed in. Sign in first."])
+        assert (person.get(path).status, person.alerts) == (401, ["You are not signed in. Sign in first."])
     for path in POSTED:
         assert person.get().post(path).status == 401
 
@@ -238,7 +238,7 @@ def test_a_new_secret_ends_all_admin_sessions(admin: Person, store: Store) -> No
 def test_forms_from_other_sessions_are_refused(admin: Person, path: str) -> None:
     admin.get("/admin").post(path, form="0" * 64, paused="yes", number="1")
     assert admin.status == 403
-    assert admin.told[0].startswith("This form belongs to another visit")
+    assert admin.alerts[0].startswith("This form belongs to another visit")
 
 
 def test_signing_out_ends_all_sessions_of_the_admin_page(database: str) -> None:
@@ -255,7 +255,7 @@ def test_signing_out_ends_all_sessions_of_the_admin_page(database: str) -> None:
         assert thief.get("/admin/results").status == 422  # there are none yet
         admin.get("/admin").post("/admin/sign-out")
         assert "Admin page</h1>" in admin.page
-        assert (thief.get("/admin/results").status, thief.told) == (401, ["You are not signed in. Sign in first."])
+        assert (thief.get("/admin/results").status, thief.alerts) == (401, ["You are not signed in. Sign in first."])
         assert thief.post("/admin/pause", paused="yes").status == 401
         assert person.get("/item").status == 200
         assert "<h1>Progress</h1>" in admin.post("/admin/sign-in", code=secret).page

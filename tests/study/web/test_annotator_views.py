@@ -20,7 +20,7 @@ from fresh.study.web.app import create_app
 from fresh.study.web.auth import FOREIGN_FORM, MAX_CHECKS
 from pages import HOSTILE
 from studies import MakeStore, corpus, load, plan, study, two_ways
-from visitors import ANSWER, Person, go_by, site_of, strip_practice, visitor
+from visitors import ANSWER, Person, advance_clock, finish_practice, site_of, visitor
 
 Enter = Callable[..., Person]
 
@@ -42,7 +42,7 @@ def refusals(person: Person, path: str, **fields: Any) -> tuple[int, list[str], 
     program = person.client.post(path, data={"form": form, **fields})
     assert program.headers["content-type"] == "application/problem+json"
     assert program.status_code == person.status == program.json()["status"]
-    return person.status, person.told, program.json()["detail"]
+    return person.status, person.alerts, program.json()["detail"]
 
 
 def test_an_annotator_goes_from_sign_in_to_the_end(make_store: MakeStore) -> None:
@@ -98,11 +98,11 @@ def test_pages_do_not_reveal_attention_checks(person: Person, store: Store) -> N
 
 def test_annotators_continue_after_signing_in_again(enter: Enter, store: Store) -> None:
     [code] = add_annotators(store, 1)
-    person = strip_practice(enter(code)).give()
+    person = finish_practice(enter(code)).give()
     text, first = person.text, person.field("ticket")
     person.post("/sign-out")
     assert "<h1>Sign in</h1>" in person.page
-    assert person.get("/item").told == ["You are not signed in. Sign in first."]
+    assert person.get("/item").alerts == ["You are not signed in. Sign in first."]
     again = enter(code)  # with another browser
     assert (again.text, again.field("ticket")) == (text, first)
     assert "2 of 7" in again.page
@@ -116,12 +116,12 @@ def test_signing_out_ends_all_sessions_of_a_code(database: str, way: str) -> Non
         closing(open_study(database)) as same_study,
     ):
         app, (code, other) = create_app(store), add_annotators(store, 2)
-        person, somebody = (strip_practice(visitor(app).enter(one)) for one in (code, other))
+        person, somebody = (finish_practice(visitor(app).enter(one)) for one in (code, other))
         thief = visitor(create_app(same_study))
         thief.client.cookies.update(person.client.cookies)
         assert thief.get("/item").text == person.text
         person.post(way)
-        assert (thief.get("/item").status, thief.told) == (401, ["You are not signed in. Sign in first."])
+        assert (thief.get("/item").status, thief.alerts) == (401, ["You are not signed in. Sign in first."])
         readmit(store, 1)
         assert thief.give().status == 401
         assert person.enter(code).get("/item").text
@@ -132,7 +132,7 @@ def test_signing_out_ends_all_sessions_of_a_code(database: str, way: str) -> Non
 
 def test_annotators_who_leave_cannot_continue(enter: Enter, store: Store) -> None:
     [code] = add_annotators(store, 1)
-    person = strip_practice(enter(code)).give()
+    person = finish_practice(enter(code)).give()
     assert "your code stops working" in person.get("/leave").page
     assert "<h1>What to do</h1>" not in person.get("/left").page  # they have not left yet
     sent = person.client.post("/leave", data={"form": person.field("form")}, follow_redirects=False)
@@ -141,7 +141,7 @@ def test_annotators_who_leave_cannot_continue(enter: Enter, store: Store) -> Non
     assert person.get("/item").status == 401
     person.enter(code)
     assert person.status == 403
-    assert person.told[0].startswith("You have left this study. To take part again, ask")
+    assert person.alerts[0].startswith("You have left this study. To take part again, ask")
     assert "Sign out" in person.page
     assert [one["counted"] for one in real(store)] == [True]
 
@@ -177,16 +177,16 @@ def test_codes_are_accepted_in_any_notation(app: FastAPI, store: Store) -> None:
 
 
 def test_expired_items_go_to_people_who_have_nothing_left(enter: Enter, store: Store) -> None:
-    sleeper, *others = [strip_practice(enter()) for _ in range(4)]
+    sleeper, *others = [finish_practice(enter()) for _ in range(4)]
     for person in others:
         person.give_all()
     sleeper.give().give()
-    strip_practice(enter()).give_all()
+    finish_practice(enter()).give_all()
     assert sleeper.text
     with store.write_session() as session:
         session.execute(update(AssignmentRow).where(AssignmentRow.state == "open").values(at=0))
     before = len([one for one in read_answers(store) if one["counted"]])
-    strip_practice(enter()).give_all()
+    finish_practice(enter()).give_all()
     assert len([one for one in read_answers(store) if one["counted"]]) > before
     assert release_expired(store) == 0
 
@@ -201,7 +201,7 @@ def test_two_servers_share_sessions(person: Person, store: Store, tmp_path: Path
         moved.give()
         assert moved.text != text
         person.send(ticket=ticket, label="neg")  # the page that was still open
-    assert person.told == ["You have already answered that text: your first answer stands."]
+    assert person.alerts == ["You have already answered that text: your first answer stands."]
     assert person.text == moved.text
     assert [one["label"] for one in real(store)] == ["pos"]
 
@@ -209,7 +209,7 @@ def test_two_servers_share_sessions(person: Person, store: Store, tmp_path: Path
 def test_a_paused_study_says_so_and_still_saves_answers(person: Person, store: Store) -> None:
     set_paused(store, True)
     person.send()
-    assert (person.status, person.told) == (503, ["The study is paused. Come back later; your answers are saved."])
+    assert (person.status, person.alerts) == (503, ["The study is paused. Come back later; your answers are saved."])
     assert person.answer.headers["retry-after"] == "600"
     assert "Try again" in person.page
     assert len(real(store)) == 1
@@ -256,7 +256,7 @@ def test_queries_are_shown_in_named_parts(tmp_path: Path, name: str, query: str,
     settings = study(two_ways(), corpus=name, data_dir=folder, sample=4, practice=1, checks=1)
     with closing(create_study(tmp_path / "s", make_plan(settings, corpus(query=query), load))) as store:
         person = visitor(create_app(store)).enter(add_annotators(store, 1)[0])
-        pages, texts = [person.get("/").page, strip_practice(person).page], []
+        pages, texts = [person.get("/").page, finish_practice(person).page], []
         while person.text:
             pages.append(person.page)
             texts.append(person.text)
@@ -287,7 +287,7 @@ def test_annotators_who_must_wait_are_told(make_store: MakeStore) -> None:
 
 
 def test_an_answer_to_an_item_that_was_not_assigned_is_refused(person: Person, enter: Enter, store: Store) -> None:
-    other = strip_practice(enter())
+    other = finish_practice(enter())
     early = site_of(person.client.app).sessions.signer.ticket(1, 2)  # items 1 and 2 are the practice item and the check
     for ticket in (other.field("ticket"), early, "", "0" * 32, "7"):
         person.get("/item")
@@ -309,9 +309,9 @@ def test_an_answer_that_comes_too_late_is_refused(person: Person, store: Store) 
 
 def test_an_expired_session_is_explained_and_continues_after_sign_in(app: FastAPI, store: Store) -> None:
     [code] = add_annotators(store, 1)
-    person = strip_practice(visitor(app).enter(code))
+    person = finish_practice(visitor(app).enter(code))
     text, ticket = person.text, person.field("ticket")
-    go_by(app, 12.1)
+    advance_clock(app, 12.1)
     for cookie in person.client.cookies.jar:  # the browser forgets what it was to keep for less
         cookie.expires -= 12.1 * 3600
     person.client.cookies.jar.clear_expired_cookies()
@@ -320,7 +320,7 @@ def test_an_expired_session_is_explained_and_continues_after_sign_in(app: FastAP
     lost = f"{said} What you just sent was not saved."
     assert found == (401, [lost], lost)
     assert "<h1>Please sign in</h1>" in person.page
-    assert person.get().told == [said]
+    assert person.get().alerts == [said]
     person.post("/sign-in", code=code)
     assert person.text == text
     assert real(store) == []
@@ -328,7 +328,7 @@ def test_an_expired_session_is_explained_and_continues_after_sign_in(app: FastAP
 
 def test_a_session_is_renewed_by_requests(person: Person, app: FastAPI) -> None:
     for hours, status in ((11.9, 200), (11.9, 200), (12.1, 401)):
-        go_by(app, hours)
+        advance_clock(app, hours)
         assert person.get("/item").status == status
 
 
@@ -395,15 +395,15 @@ def test_unknown_labels_and_large_forms_are_refused(person: Person) -> None:
 def test_unknown_pages_are_reported(app: FastAPI, person: Person) -> None:
     for path in ("/nowhere", "/admin/nowhere", "/v1/openapi.json", "/docs", "/item/7"):
         person.get(path)
-        assert (person.status, person.told) == (404, ["There is no page at this address. Go back to the study."])
+        assert (person.status, person.alerts) == (404, ["There is no page at this address. Go back to the study."])
         assert person.client.get(path).json()["detail"] == "There is no page at this address. Go back to the study."
-    assert (person.get("/answer").status, "does not support this method" in person.told[0]) == (405, True)
+    assert (person.get("/answer").status, "does not support this method" in person.alerts[0]) == (405, True)
     assert visitor(app).get("/nowhere").page.count('href="/">Sign in</a>') == 1
 
 
 @pytest.mark.parametrize("path", ["/sign-in", "/sign-out", "/consent", "/answer", "/leave"])
 def test_forms_from_other_sessions_are_refused(person: Person, enter: Enter, path: str) -> None:
-    other = strip_practice(enter())
+    other = finish_practice(enter())
     for token in ("", "0" * 64, other.field("form"), "\u00e4"):
         assert refusals(person.get("/item"), path, form=token) == (403, [FOREIGN_FORM], FOREIGN_FORM)
     assert person.get("/item").text
@@ -413,11 +413,11 @@ def test_forms_from_other_sessions_are_refused(person: Person, enter: Enter, pat
 
 def test_an_open_page_cannot_act_for_the_next_annotator(app: FastAPI, store: Store) -> None:
     first, second = add_annotators(store, 2)
-    person = strip_practice(visitor(app).enter(first))
+    person = finish_practice(visitor(app).enter(first))
     form, ticket = person.field("form"), person.field("ticket")
     person.post("/sign-out").enter(second)
     person.send(form=form, ticket=ticket)
-    assert (person.status, person.told) == (403, [FOREIGN_FORM])
+    assert (person.status, person.alerts) == (403, [FOREIGN_FORM])
     assert real(store) == []
 
 
@@ -428,11 +428,11 @@ def test_people_who_left_or_were_excluded_are_told(person: Person, store: Store)
     assert told.startswith("You have left this study.")
     exclude(store, 1)
     for path in ("/", "/item"):
-        assert person.get(path).told == ["Your participation in this study has ended."]
+        assert person.get(path).alerts == ["Your participation in this study has ended."]
         assert "<h1>Your participation has ended</h1>" in person.page
 
 
 def test_feedback_is_limited_to_practice(person: Person) -> None:
-    assert "feedback on practice texts" in person.get(f"/practice/{person.field('ticket')}").told[0]
+    assert "feedback on practice texts" in person.get(f"/practice/{person.field('ticket')}").alerts[0]
     assert person.status == 409
-    assert person.get("/practice/nothing").told == [NOT_YOURS]
+    assert person.get("/practice/nothing").alerts == [NOT_YOURS]

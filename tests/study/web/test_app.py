@@ -23,7 +23,7 @@ from fresh.study.schema import AssignmentRow, StudyRow
 from fresh.study.store import Store, create_study, open_study
 from fresh.study.web.app import StudyServeConfig, create_app
 from studies import MakeStore, plan, two_ways
-from visitors import ANSWER, BROWSER, Person, server_of, strip_practice, visitor
+from visitors import ANSWER, BROWSER, Person, finish_practice, server_of, visitor
 
 READY = {"status": "ok", "database": "ready"}
 BROKEN = (503, {"status": "broken", "database": "cannot be written to"})
@@ -67,7 +67,7 @@ def test_unknown_host_names_are_refused(app: FastAPI) -> None:
     person = visitor(app)
     person.answer = person.client.get("/", headers={**BROWSER, "Host": "evil.example"})
     assert person.status == 421
-    assert "evil.example" in person.told[0]
+    assert "evil.example" in person.alerts[0]
 
 
 def test_session_hours_must_be_positive() -> None:
@@ -120,7 +120,7 @@ def test_an_answer_that_cannot_be_saved_is_reported(
     store.engine.dispose()
     event.listen(store.engine, "connect", refuse)
     assert person.send().status == 503
-    assert person.told[0].startswith("Your answer was not saved: the database of the study cannot be written to")
+    assert person.alerts[0].startswith("Your answer was not saved: the database of the study cannot be written to")
     assert "<h1>Something went wrong</h1>" in person.page
     assert "Back to the study" in person.page
     assert person.answer.headers["retry-after"] == "60"
@@ -143,7 +143,7 @@ def test_database_errors_are_shown_without_details(
 ) -> None:
     monkeypatch.setattr(Store, "read_session", failing(error))
     assert person.get("/item").status == status
-    assert person.told[0].startswith(told)
+    assert person.alerts[0].startswith(told)
     assert "a secret" not in person.page
     assert (">Try again</a>" in person.page, "retry-after" in person.answer.headers) == (status == 503,) * 2
 
@@ -153,7 +153,7 @@ def test_health_fails_while_the_database_cannot_grow(tmp_path: Path) -> None:
     with closing(create_study(place, plan(two_ways(), sample=6, practice=1, checks=1, per_item=2))) as store:
         [code] = add_annotators(store, 1)
     with server_of(str(place)) as (address, server, _), httpx.Client(base_url=address, follow_redirects=True) as client:
-        person = strip_practice(Person(client).enter(code))
+        person = finish_practice(Person(client).enter(code))
         answer = {"ticket": person.field("ticket"), **ANSWER}
         assert client.get("/health").status_code == 200
         size = (place / "study.db-wal").stat().st_size
@@ -177,7 +177,7 @@ def test_health_fails_while_postgresql_is_read_only(stored: Store, postgres: str
             server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
 
         client = TestClient(create_app(stored), base_url="http://127.0.0.1", raise_server_exceptions=False)
-        person = strip_practice(Person(client).enter(add_annotators(stored, 1)[0]))
+        person = finish_practice(Person(client).enter(add_annotators(stored, 1)[0]))
         answer = {"ticket": person.field("ticket"), **ANSWER}
         assert health(client) == (200, READY)
         change("SET default_transaction_read_only = on")

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from fresh.study.web.auth import HOUR, MAX_CHECKS, MAX_NETWORKS, RateLimiter, Role, Session, Signer, _network_of
 from fresh.web.errors import Problem
-from visitors import BROWSER, Person, go_by, site_of, visitor
+from visitors import BROWSER, Person, advance_clock, site_of, visitor
 
 SIGNER = Signer(b"k" * 32, hours=2)
 ROLES: tuple[Role, ...] = ("visitor", "annotator", "admin")
@@ -79,7 +79,7 @@ def test_a_request_in_flight_during_sign_out_does_not_renew_the_session(person: 
     cookie = "; ".join(f"{name}={value}" for name, value in person.client.cookies.items())
     request = Request({"type": "http", "headers": [(b"cookie", cookie.encode())], "scheme": "http", "path": "/"})
     session = sessions.require(request, "annotator")
-    go_by(app, 1)
+    advance_clock(app, 1)
     for ended in (False, True):
         if ended:
             sessions.end(Response(), session)
@@ -95,7 +95,7 @@ def test_sessions_of_other_studies_are_refused(person: Person, app: FastAPI) -> 
         stranger = visitor(app)
         header = {"Cookie": f"{sessions.cookie_name('annotator')}={token}".encode()}
         stranger.answer = stranger.client.get("/item", headers={**BROWSER, **header})
-        assert (stranger.status, stranger.told) == (401, ["You are not signed in. Sign in first."])
+        assert (stranger.status, stranger.alerts) == (401, ["You are not signed in. Sign in first."])
 
 
 def test_many_wrong_codes_slow_an_address_down_for_ten_minutes() -> None:

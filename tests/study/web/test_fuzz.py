@@ -19,7 +19,7 @@ from fresh.study.store import Store, create_study
 from fresh.study.web.app import create_app
 from fresh.web.security import HEADERS
 from studies import plan, two_ways
-from visitors import ANSWER, BROWSER, Person, site_of, strip_practice, visitor
+from visitors import ANSWER, BROWSER, Person, finish_practice, site_of, visitor
 
 PATHS = ("/sign-in", "/consent", "/answer", "/admin/sign-in", "/admin/pause", "/admin/person", "/admin/codes")
 FIELDS = (*ANSWER, "form", "ticket", "milliseconds", "code", "number", "action", "paused", "annotator", "after", "mark")
@@ -59,7 +59,7 @@ def person(app: FastAPI, store: Store) -> Person:
     """Somebody who answers and runs the study, with one browser."""
     person = visitor(app)
     person.get("/admin").post("/admin/sign-in", code=make_admin_secret(store))
-    return strip_practice(person.enter(add_annotators(store, 1)[0]))
+    return finish_practice(person.enter(add_annotators(store, 1)[0]))
 
 
 def check(person: Person) -> None:
