@@ -23,10 +23,10 @@ def measure(name: str, place: str, n_documents: int, n_people: int) -> bool:
     sizes = {"sample": n_documents, "practice": 2, "checks": 3, "per_item": 3}
     create_study(place, plan(WAYS, n=n_documents + 2, **sizes)).close()
     found = load(place, n_people, each_posts=1)
-    rate = found.acknowledged / found.seconds
-    print(f"{name}: {found.acknowledged:,} answers in {found.seconds:.1f} s ({rate:.0f} a second); {found}")
-    whole = found.acknowledged == n_documents * len(WAYS) * 3
-    return whole and not (found.lost or found.doubled or found.beyond or found.twice_seen)
+    rate = found.n_counted / found.seconds
+    print(f"{name}: {found.n_counted:,} answers in {found.seconds:.1f} s ({rate:.0f} a second); {found}")
+    whole = found.n_counted == n_documents * len(WAYS) * 3
+    return whole and not found.n_faults
 
 
 def main() -> int:

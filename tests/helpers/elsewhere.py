@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 
+from fresh.errors import StudyError
 from fresh.study.answers import Answer
-from fresh.study.importing import ImportSummary
+from fresh.study.importing import ImportSummary, import_study
 from fresh.study.items import make_plan
-from fresh.study.overview import read_responses
+from fresh.study.overview import get_overview, read_responses
 from fresh.study.schema import ItemRow
 from fresh.study.store import Store, create_study
 from studies import corpus, load, study, two_ways
@@ -18,7 +20,7 @@ SHOWN = {"neg": "Bad & dull", "pos": "Good"}
 FLAT = {"label": "pos", "confidence": "3", "readability": "4"}
 
 
-def asked(folder: Path, shown: dict[str, str] = SHOWN) -> Store:
+def make_asking(folder: Path, shown: dict[str, str] = SHOWN) -> Store:
     """Make a study of four documents in two conditions, each read by two people."""
     made = study(two_ways(), shown, sample=4, practice=1, checks=1, per_item=2)
     return create_study(folder, make_plan(made, corpus(query="is it good ?"), load))
@@ -44,6 +46,15 @@ def answers(store: Store) -> list[tuple[int, Answer]]:
     """List all answers that count."""
     found = read_responses(store)
     return [(one.item, Answer(one.label, one.confidence, one.readability, one.milliseconds)) for one in found]
+
+
+def refusal(store: Store, form: str, path: Path) -> list[str]:
+    """Import what must be refused; nothing of it may stay."""
+    with pytest.raises(StudyError) as caught:
+        import_study(store, form, path)
+    assert read_responses(store) == []
+    assert get_overview(store).annotators == ()
+    return str(caught.value).splitlines()
 
 
 def outcome(done: ImportSummary) -> tuple[int, int, list[str]]:

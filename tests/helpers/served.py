@@ -1,5 +1,9 @@
 """Servers for tests: tiny models behind the real app, in this process or on a port."""
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -65,6 +69,23 @@ def on_a_port(*places: str, config: ServeConfig | None = None) -> Iterator[str]:
 def listening(models: Models, metrics: ServerMetrics, config: ServeConfig | None = None) -> Iterator[str]:
     with running(create_app(models, metrics, config)) as url:
         yield url
+
+
+@contextmanager
+def serve_process(*models: str) -> Iterator[tuple[str, "subprocess.Popen[str]", str]]:
+    """Serve models in another process; yield its address, the process, and its first line."""
+    command = [sys.executable, "-m", "fresh", "serve", *models, "--port", "0", "--device", "cpu"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        try:
+            yield line.split(" at ")[1].split()[0], server, line
+        finally:
+            server.send_signal(signal.SIGINT)
+            said = server.communicate(timeout=20)[1]
+    assert "Traceback" not in said
+    assert said.splitlines()[-1:] == ["Interrupted."]
+    assert server.returncode == 130
 
 
 def problem(response: Any) -> tuple[int, str]:

@@ -93,7 +93,7 @@ def as_earlier(store: Store) -> Store:
         row = session.scalars(select(StudyRow)).one()
         row.about = {name: value for name, value in row.about.items() if name != "own_orders"}
         about = row.about
-    return Store.from_about(store.engine, about)
+    return Store(store.engine, about)
 
 
 def enroll(store: Store, name: str) -> int:

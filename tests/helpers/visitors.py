@@ -24,6 +24,7 @@ from fresh.study.store import Store, open_study
 from fresh.study.web.auth import HOUR
 from fresh.study.web.site import Site
 
+ANSWER = {"label": "pos", "confidence": 1, "readability": 1}
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 SHOWN = re.compile(r'<p class="text shown"[^>]*>(.*?)</p>', re.DOTALL)
 TOLD = re.compile(r'<(p|div)[^>]* role="alert"[^>]*>(.*?)</\1>', re.DOTALL)
@@ -45,7 +46,7 @@ class Person:
         return int(self.answer.status_code)
 
     @property
-    def told(self) -> list[str]:
+    def alerts(self) -> list[str]:
         """The problems that a page reports, line by line."""
         found = TOLD.search(self.page)
         lines = [] if found is None else re.sub(r"<[^>]+>", "", found[2]).strip().splitlines()
@@ -76,11 +77,22 @@ class Person:
         self.get().post("/sign-in", code=code)
         return self.post("/consent") if "I agree" in self.page else self
 
+    def send(self, **fields: Any) -> "Person":
+        """Send an answer to the current text, and stay on the page that comes."""
+        return self.post("/answer", **{"ticket": self.field("ticket"), **ANSWER, **fields})
+
     def give(self, label: str = "pos", confidence: int | str = 3, readability: int | str = 4, **more: Any) -> "Person":
         """Answer the current text, and continue after practice."""
-        given = {"label": label, "confidence": confidence, "readability": readability, "milliseconds": 1200, **more}
-        self.post("/answer", **{"ticket": self.field("ticket"), **given})
+        self.send(
+            **{"label": label, "confidence": confidence, "readability": readability, "milliseconds": 1200, **more}
+        )
         return self.get("/item") if "Practice does not count" in self.page else self
+
+    def give_all(self, **more: Any) -> "Person":
+        """Answer all texts that are left."""
+        while self.text:
+            self.give(**more)
+        return self
 
 
 def visitor(app: FastAPI, base_url: str = "http://127.0.0.1") -> Person:
@@ -95,14 +107,14 @@ def site_of(app: FastAPI) -> Site:
     return site
 
 
-def go_by(app: FastAPI, hours: float) -> None:
+def advance_clock(app: FastAPI, hours: float) -> None:
     """Advance the server's clock."""
     sessions = site_of(app).sessions
     at = sessions.clock() + int(hours * HOUR)
     object.__setattr__(sessions, "clock", lambda: at)
 
 
-def strip_practice(person: Person) -> Person:
+def finish_practice(person: Person) -> Person:
     """Finish the practice, so that answers count."""
     person.get("/item")
     while "Practice 1" in person.page or "Practice 2" in person.page:
@@ -113,9 +125,7 @@ def strip_practice(person: Person) -> Person:
 def finish(app: FastAPI, store: Store, n: int = 2, milliseconds: str = "2500") -> None:
     """Let some people answer everything with the same label."""
     for code in add_annotators(store, n):
-        person = strip_practice(visitor(app).enter(code))
-        while person.text:
-            person.give("pos", 3, 4, milliseconds=milliseconds)
+        finish_practice(visitor(app).enter(code)).give_all(milliseconds=milliseconds)
 
 
 @contextmanager
@@ -135,21 +145,22 @@ def server_of(place: str, *options: str) -> Iterator[tuple[str, "subprocess.Pope
 
 
 @dataclass(frozen=True)
-class Crowd:
+class Outcome:
     """The outcome of the answers of many people."""
 
     seconds: float
-    n_answers: int
-    """Answers that were acknowledged, practice and checks among them."""
-    n_counted: int
-    """Answers in the database that count."""
-    errors: tuple[str, ...]
+    n_answers: int  # acknowledged, practice and checks among them
+    n_counted: int  # in the database, and part of the results
     lost: int
     doubled: int
-    beyond: int
-    """Items with more answers than planned."""
-    times: tuple[float, ...]
-    """From sending an answer to having the next page."""
+    beyond: int  # items with more answers than planned
+    twice_seen: int  # documents that somebody saw twice
+    errors: tuple[str, ...]
+    times: tuple[float, ...]  # from sending an answer to having the next page
+
+    @property
+    def n_faults(self) -> int:
+        return len(self.errors) + self.lost + self.doubled + self.beyond + self.twice_seen
 
     def quantile(self, share: float) -> float:
         """Return the time within which this share of answers came back, in milliseconds."""
@@ -157,13 +168,13 @@ class Crowd:
         return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
-def crowd(place: str, addresses: Sequence[str], codes: Sequence[str], seconds: float, pause: float = 0.0) -> Crowd:
+def crowd(place: str, addresses: Sequence[str], codes: Sequence[str], seconds: float, pause: float = 0.0) -> Outcome:
     """Let people answer at the same time, each answer sent twice now and then, until nothing is left or time is up.
 
     :param addresses: Servers of the study; everybody goes to the next one.
     :param pause: How long somebody reads a text, in seconds.
     """
-    said: Counter[tuple[int, str]] = Counter()
+    said: Counter[int] = Counter()
     errors: list[str] = []
     times: list[float] = []
     lock, ends = threading.Lock(), time.perf_counter() + seconds
@@ -180,9 +191,9 @@ def crowd(place: str, addresses: Sequence[str], codes: Sequence[str], seconds: f
                 took = time.perf_counter() - begin
                 with lock:
                     times.append(took)
-                    said[who, text] += 1
-                    errors.extend([f"{person.status}: {person.told}"] if person.status != 200 else [])
-                if len(said) % 7 == 0:  # a second click, which must change nothing
+                    said[who] += 1
+                    errors.extend([f"{person.status}: {person.alerts}"] if person.status != 200 else [])
+                if said.total() % 7 == 0:  # a second click, which must change nothing
                     fields = {"form": form, "ticket": ticket, "label": "neg", "confidence": 1, "readability": 1}
                     client.post("/answer", data=fields, headers=BROWSER)
 
@@ -190,26 +201,27 @@ def crowd(place: str, addresses: Sequence[str], codes: Sequence[str], seconds: f
     with ThreadPoolExecutor(len(codes)) as pool:
         list(pool.map(work, range(len(codes))))
     took = time.perf_counter() - begin
-    return counted_up(place, took, said, tuple(errors), tuple(times))
+    return compare_with_database(place, took, said, errors, times)
 
 
-def counted_up(
-    place: str, seconds: float, said: Counter[tuple[int, str]], errors: tuple[str, ...], times: tuple[float, ...]
-) -> Crowd:
-    """Compare what people were told with the database."""
+def compare_with_database(
+    place: str, seconds: float, said: Counter[int], errors: Sequence[str] = (), times: Sequence[float] = ()
+) -> Outcome:
+    """Compare the number of answers that each person was told are saved with the database."""
     with closing(open_study(place)) as store:
-        found = read_answers(store)
-        wanted = store.design.per_item
+        found, wanted = read_answers(store), store.design.per_item
     saved = Counter((record["annotator"], record["item"]) for record in found)
-    per_person, told = Counter(who for who, _ in saved), Counter(who for who, _ in said.elements())
+    per_person = Counter(record["annotator"] for record in found)
     per_item = Counter(record["item"] for record in found if record["counted"])
-    return Crowd(
+    per_document = Counter((record["annotator"], record["document"]) for record in found if record["kind"] == "real")
+    return Outcome(
         seconds,
         said.total(),
         per_item.total(),
-        errors,
-        lost=sum(max(0, n - per_person[who]) for who, n in told.items()),
-        doubled=sum(count > 1 for count in saved.values()) + sum(max(0, per_person[w] - told[w]) for w in per_person),
+        lost=(said - per_person).total(),
+        doubled=sum(count > 1 for count in saved.values()) + (per_person - said).total(),
         beyond=sum(count > wanted for count in per_item.values()),
-        times=times,
+        twice_seen=sum(count > 1 for count in per_document.values()),
+        errors=tuple(errors),
+        times=tuple(times),
     )

@@ -3,11 +3,8 @@
 import csv
 import io
 import json
-import os
 import re
-import signal
 import stat
-import subprocess
 import sys
 import threading
 import time
@@ -32,12 +29,12 @@ from fresh.reporting.tables import escape_formula
 from fresh.serving.config import JobLimits, ServeConfig
 from fresh.serving.jobs import Job, Jobs, _open_results, _read_lines, _to_csv
 from fresh.web.errors import Problem
-from served import JOBS, TEXT, client_of, csv_table, finished, loaded, problem, upload
+from served import JOBS, TEXT, client_of, csv_table, finished, loaded, problem, serve_process, upload
 
 LONG = "film " * 15_000
 
 
-def test_a_table_is_explained_as_the_command_does(job_client: TestClient, place: str) -> None:
+def test_a_table_is_explained_like_single_texts(job_client: TestClient, place: str) -> None:
     response = upload(job_client, csv_table(40))
     assert (response.status_code, response.json()["file"], response.json()["rows"]) == (202, "reviews.csv", 40)
     job = response.json()["id"]
@@ -64,7 +61,7 @@ def test_json_lines_and_other_columns_are_read(job_client: TestClient) -> None:
     assert ids == ["n-0", "n-1", "n-2"]
 
 
-def test_a_column_that_is_given_empty_is_not_read(job_client: TestClient) -> None:
+def test_empty_column_names_disable_columns(job_client: TestClient) -> None:
     response = upload(job_client, f"id,text,query\nx,{TEXT},why\n", query="", id="")
     assert response.status_code == 202
     job = response.json()["id"]
@@ -104,7 +101,7 @@ REFUSED: dict[str, tuple[bytes | str, str, int, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_file_that_cannot_be_used_is_refused_before_any_work(job_client: TestClient, case: str) -> None:
+def test_invalid_files_are_refused_before_any_work(job_client: TestClient, case: str) -> None:
     content, name, status, message = REFUSED[case]
     skip_bad = case == "bad rows"
     found, detail = problem(upload(job_client, content, name, **({"skip_bad": True} if skip_bad else {})))
@@ -113,7 +110,7 @@ def test_a_file_that_cannot_be_used_is_refused_before_any_work(job_client: TestC
     assert "fresh_jobs 0.0" in job_client.get("/metrics").text
 
 
-def test_a_row_that_is_too_large_is_refused(client: TestClient) -> None:
+def test_rows_that_are_too_large_are_refused(client: TestClient) -> None:
     content = 'text\n"' + "a\n" * 1_500_000 + '"\n'
     assert "a.csv, line 2: the row is larger than 2 MB" in problem(upload(client, content, "a.csv"))[1]
 
@@ -133,7 +130,7 @@ def test_a_form_is_checked_before_the_file(job_client: TestClient) -> None:
     assert problem(text) == (422, "file must be a file, not text.")
 
 
-def test_rows_that_cannot_be_used_are_left_out_on_request(job_client: TestClient) -> None:
+def test_invalid_rows_are_left_out_on_request(job_client: TestClient) -> None:
     record = upload(job_client, f"text\n{TEXT}\n \n{LONG}\n", skip_bad=True).json()
     left_out = (
         r"Left out 2 of 3 rows: reviews\.csv, line 3: the text has no words\. .*line 4: text 'reviews-3' has 15000"
@@ -156,7 +153,7 @@ class Boundless(WordTokenizer):
 
 
 @pytest.mark.parametrize("skip_bad", [True, False])
-def test_a_text_that_turns_out_too_long_is_left_out_or_ends_the_job(
+def test_texts_found_too_long_later_are_left_out_or_end_the_job(
     job_client: TestClient, monkeypatch: pytest.MonkeyPatch, skip_bad: bool
 ) -> None:
     monkeypatch.setattr("fresh.serving.jobs.document_tokenizer", lambda _model: Boundless())
@@ -170,9 +167,7 @@ def test_a_text_that_turns_out_too_long_is_left_out_or_ends_the_job(
         assert re.match(r"Text 'reviews-3' has 15000 words.* \(2 texts are explained", record["problem"])
 
 
-def test_an_unexpected_error_ends_the_job_and_is_not_told(
-    job_client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unexpected_errors_end_the_job_without_details(job_client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def explain(*_given: Any) -> None:
         raise RuntimeError("out of memory")
 
@@ -195,7 +190,7 @@ def test_the_number_of_files_is_limited(job_client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../evil.csv", "/etc/evil.csv", "..\\..\\evil.csv", "a/\0/../evil.csv"])
-def test_no_path_comes_from_the_name_of_a_file(job: tuple[Jobs, Job], name: str) -> None:
+def test_file_names_cannot_choose_paths(job: tuple[Jobs, Job], name: str) -> None:
     jobs, made = job
     named = jobs.create(name, made.served, DataConfig(), None)
     assert (named.name, named.source) == ("evil.csv", Path(jobs.folder.name) / named.id / "upload.csv")
@@ -229,7 +224,7 @@ def test_a_running_job_stops_when_it_is_deleted(job_client: TestClient, monkeypa
     assert 'fresh_batch_texts_sum{model="one-length"}' not in job_client.get("/metrics").text  # nothing was computed
 
 
-def test_a_job_that_is_deleted_while_it_starts_leaves_nothing(job: tuple[Jobs, Job]) -> None:
+def test_a_job_deleted_while_it_starts_leaves_nothing(job: tuple[Jobs, Job]) -> None:
     jobs, made = job
     jobs.delete(made)
     made.folder.mkdir()  # as if its results were opened while it was being deleted
@@ -238,7 +233,7 @@ def test_a_job_that_is_deleted_while_it_starts_leaves_nothing(job: tuple[Jobs, J
     assert not made.folder.exists()
 
 
-def test_missing_results_are_told_before_the_response_begins(job: tuple[Jobs, Job]) -> None:
+def test_missing_results_are_reported_before_the_response_starts(job: tuple[Jobs, Job]) -> None:
     _, made = job
     for cause, message in (("", "They were deleted."), ("No space left.", "No space left.")):
         made.problem = cause
@@ -246,7 +241,7 @@ def test_missing_results_are_told_before_the_response_begins(job: tuple[Jobs, Jo
             _open_results(made)
 
 
-def test_a_download_continues_though_the_job_is_deleted(job: tuple[Jobs, Job]) -> None:
+def test_a_download_continues_after_the_job_is_deleted(job: tuple[Jobs, Job]) -> None:
     jobs, made = job
     made.folder.mkdir()
     made.results.write_text("1\n2\n", encoding="utf-8")
@@ -265,21 +260,19 @@ def test_results_expire(place: str) -> None:
         raise AssertionError("The job is still there.")
 
 
-def test_the_time_until_the_next_job_expires(place: str) -> None:
-    models, metrics = loaded(place)
-    jobs = Jobs(metrics, JobLimits(keep_seconds=100.0), lambda: 1000.0)
-    first, second = (jobs.create("a.csv", models.get("one-length"), DataConfig(), None) for _ in range(2))
+def test_seconds_to_next_expiry(job: tuple[Jobs, Job]) -> None:
+    jobs, first = job
+    jobs.clock, jobs.limits = lambda: 1000.0, JobLimits(keep_seconds=100.0)
+    second = jobs.create("a.csv", first.served, DataConfig(), None)
     assert jobs._seconds_to_next_expiry() == 100  # none has ended
     second.ended = 930.5
     assert jobs._seconds_to_next_expiry() == 31
     first.ended = 900.0
     assert jobs._seconds_to_next_expiry() == 1
-    jobs.close()
-    models.close()
 
 
 @pytest.mark.parametrize("column", ["text", "query"])
-def test_a_text_that_is_too_long_is_not_split_and_not_kept(job: tuple[Jobs, Job], column: str) -> None:
+def test_texts_that_are_too_long_are_not_split_or_kept_in_memory(job: tuple[Jobs, Job], column: str) -> None:
     jobs, made = job
     made.folder.mkdir()
     cells = {"text": "a film", column: "a " * 200_000}
@@ -294,12 +287,12 @@ def test_a_text_that_is_too_long_is_not_split_and_not_kept(job: tuple[Jobs, Job]
 
 
 @given(st.text())
-def test_no_cell_begins_as_a_formula(text: str) -> None:
+def test_no_cell_starts_like_a_formula(text: str) -> None:
     assert not escape_formula(text).startswith(("=", "+", "-", "@", "\t", "\r"))
     assert escape_formula(text) in (text, f"'{text}")
 
 
-def test_a_table_of_results_by_hand() -> None:
+def test_results_as_csv() -> None:
     record = {"id": "=1+1", "label": "pos", "probability": 0.75, "ratio": 0.5}
     lines = [json.dumps({**record, "rationale": [{"text": "a, b"}, {"text": "c"}]})]
     assert "".join(_to_csv(lines)) == 'id,label,probability,ratio,read\r\n\'=1+1,pos,0.75,0.5,"a, b … c"\r\n'
@@ -327,10 +320,7 @@ def peak_of(process: int) -> int:
 
 @pytest.mark.slow
 def test_refused_uploads_take_neither_time_nor_memory(place: str) -> None:
-    command = [sys.executable, "-m", "fresh", "serve", place, "--port", "0", "--device", "cpu"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as server:
-        assert server.stdout is not None
-        address = server.stdout.readline().split(" at ")[1].split()[0]
+    with serve_process(place) as (address, server, _):
 
         def send(name: str) -> float:
             begin = time.perf_counter()
@@ -356,5 +346,4 @@ def test_refused_uploads_take_neither_time_nor_memory(place: str) -> None:
             list(pool.map(send, [*HOSTILE] * 8))
         grown = peak_of(server.pid) - before
         sys.stdout.write(f"64 at once: {grown / MEGABYTE:.0f} MB more\n")
-        server.send_signal(signal.SIGINT)
     assert grown < 200 * MEGABYTE

@@ -3,11 +3,7 @@
 import asyncio
 import gc
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +15,7 @@ from fastapi import FastAPI
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import to_record
 from fresh.web import server
-from served import TEXT
+from served import TEXT, serve_process
 
 WORDS = TEXT.split()
 TEXTS = [" ".join(WORDS[number % 12 :] + WORDS[: number % 7 + 1]) for number in range(84)]
@@ -29,15 +25,8 @@ Answers = list[tuple[str, dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def address(place: str) -> Iterator[str]:
-    command = [sys.executable, "-m", "fresh", "serve", f"model={place}", "--port", "0", "--device", "cpu"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-    ) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().split(" at ")[1].split()[0]
-        process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=20)[1]
-    assert "Traceback" not in said
+    with serve_process(f"model={place}") as (address, _, _):
+        yield address
 
 
 async def client(address: str, number: int, ends: float) -> Answers:

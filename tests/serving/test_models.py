@@ -32,12 +32,12 @@ def test_models_are_named_after_their_folders(places: dict[str, str]) -> None:
     ("name", "valid"),
     [("", "my-model"), ("..", "my-model"), ("my model", "my-model"), ("a/b", "a-b"), ("<b>", "b"), ("50%?", "50")],
 )
-def test_a_name_that_does_not_fit_into_a_url_is_refused(place: str, name: str, valid: str) -> None:
+def test_names_that_do_not_fit_into_urls_are_refused(place: str, name: str, valid: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"{name!r} cannot be the name") + f".*Write {valid}={place}"):
         _name_models([f"{name}={place}"])
 
 
-def test_a_folder_whose_name_does_not_fit_needs_another(tmp_path: Path) -> None:
+def test_folders_with_invalid_names_need_another_name(tmp_path: Path) -> None:
     folder = tmp_path / "lr=0.1 (best)"
     folder.mkdir()
     with pytest.raises(ValueError, match=re.escape(f"Write 'lr-0.1-best={folder}'.")):
@@ -54,7 +54,7 @@ def test_the_suggested_name_is_valid(name: str) -> None:
         assert _valid_name(name) == name
 
 
-def test_wrong_models_ports_and_timeouts_are_told(
+def test_invalid_models_ports_and_timeouts_are_reported(
     place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     missing = Path(place).with_name("one-lengt")
@@ -77,7 +77,7 @@ def test_wrong_models_ports_and_timeouts_are_told(
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])  # noqa: S104
-def test_listening_beyond_this_machine_is_told_with_a_warning(
+def test_listening_on_all_addresses_prints_a_warning(
     place: str, host: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fresh.web.server.serve", lambda _app, _listener: None)

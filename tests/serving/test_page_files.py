@@ -71,7 +71,7 @@ def test_a_file_is_uploaded_explained_and_downloaded(page: Page, url: str, model
     assert kept(page) == []
 
 
-def test_a_job_is_found_again_when_the_page_was_closed(page: Page, url: str) -> None:
+def test_jobs_are_found_again_after_the_page_was_closed(page: Page, url: str) -> None:
     choose(page, url, ROWS.replace("review", "text"))
     explain_all(page)
     expect(page.locator(".job-status")).to_have_text("Done: 20 of 20 texts explained.")
@@ -101,7 +101,7 @@ def test_a_job_is_found_again_when_the_page_was_closed(page: Page, url: str) -> 
     expect(again.get_by_role("tab", name="File", exact=True)).to_be_visible()
 
 
-def test_a_job_that_runs_can_be_cancelled(page: Page, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_job_can_be_cancelled(page: Page, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Jobs, "_explain", lambda _jobs, job, _output: job.stopped.wait(30))
     choose(page, url, f"text\n{TEXT}\n")
     explain_all(page)
@@ -113,7 +113,7 @@ def test_a_job_that_runs_can_be_cancelled(page: Page, url: str, monkeypatch: pyt
     assert httpx.get(f"{url}v1/jobs/{id}").status_code == 404
 
 
-def test_a_length_is_chosen_where_a_model_has_several(page: Page, url: str) -> None:
+def test_the_ratio_is_set_for_models_with_a_range(page: Page, url: str) -> None:
     choose(page, url, f"text\n{TEXT}\n", model="any-length")
     field = page.get_by_label("Share of words to read, 0.1 to 0.6")
     field.fill("0.9")
@@ -128,7 +128,7 @@ def test_a_length_is_chosen_where_a_model_has_several(page: Page, url: str) -> N
     expect(field).to_be_hidden()
 
 
-def test_rows_that_cannot_be_read_are_told_with_the_way_out(page: Page, url: str) -> None:
+def test_invalid_rows_are_reported_with_the_way_out(page: Page, url: str) -> None:
     choose(page, url, f'{{"text": "{TEXT}"}}\n{{"text": "{"film " * 6000}"}}\n', "r.jsonl")
     explain_all(page)
     expect(page.locator("#batch-problem")).to_contain_text("r.jsonl, line 2: text 'r-2' has 6000 words")
@@ -139,7 +139,7 @@ def test_rows_that_cannot_be_read_are_told_with_the_way_out(page: Page, url: str
     expect(page.locator(".job-left-out")).to_contain_text("Left out 1 of 2 rows: r.jsonl, line 2: text 'r-2' has")
 
 
-def test_a_column_of_queries_is_not_read_for_a_model_that_does_not_ask(page: Page, url: str) -> None:
+def test_query_columns_are_ignored_for_models_without_queries(page: Page, url: str) -> None:
     content = f'\ufefftext,query,"a name"\n{TEXT},why,x\n'
     choose(page, url, content)
     expect(page.locator("#columns-found")).to_have_text("Columns: text, query, a name")
@@ -151,7 +151,7 @@ def test_a_column_of_queries_is_not_read_for_a_model_that_does_not_ask(page: Pag
     expect(page.locator(".job-model")).to_have_text(["by pair", "by one-length"])
 
 
-def test_what_goes_wrong_meanwhile_is_told_and_the_job_is_asked_about_again(page: Page, url: str) -> None:
+def test_errors_are_shown_and_polling_continues(page: Page, url: str) -> None:
     choose(page, url, f"text\n{TEXT}\n")
     page.route("**/v1/jobs/*", lambda route: route.fulfill(status=422, json={"detail": "Not now."}))
     explain_all(page)
@@ -161,7 +161,7 @@ def test_what_goes_wrong_meanwhile_is_told_and_the_job_is_asked_about_again(page
     expect(page.locator(".job-problem")).to_be_hidden()
 
 
-def test_a_file_that_the_server_has_no_more_is_told(page: Page, url: str) -> None:
+def test_a_file_that_expired_on_the_server_is_reported(page: Page, url: str) -> None:
     choose(page, url, f"text\n{TEXT}\n", "\u202egpj.csv")
     explain_all(page)
     expect(page.locator(".job-status")).to_have_text("Done: 1 of 1 text explained.")
@@ -176,6 +176,6 @@ def test_a_file_that_the_server_has_no_more_is_told(page: Page, url: str) -> Non
     assert kept(page) == []
 
 
-def test_columns_are_listed_as_they_are(page: Page, url: str) -> None:
+def test_columns_are_listed(page: Page, url: str) -> None:
     choose(page, url, f"\u202etxet,text\n1,{TEXT}\n")
     expect(page.locator("#columns-found")).to_have_text("Columns: \ufffdtxet, text")

@@ -25,7 +25,7 @@ def test_models_are_listed(client: TestClient) -> None:
     assert len(listed[0]["predictor_sha256"]) == 64
 
 
-def test_an_answer_is_what_explain_writes(client: TestClient, model: Rationalizer) -> None:
+def test_answers_match_explain(client: TestClient, model: Rationalizer) -> None:
     answer = client.post(f"{ONE}/explain", json={"text": TEXT})
     assert answer.status_code == 200
     assert answer.json() == to_record(model.explain(Document.from_text(TEXT, id="text")))
@@ -41,13 +41,13 @@ def test_texts_are_answered_in_order(client: TestClient, model: Rationalizer) ->
         assert answer["probabilities"] == pytest.approx(alone["probabilities"], abs=1e-5)
 
 
-def test_a_ratio_is_that_of_explain(client: TestClient, model: Rationalizer) -> None:
+def test_ratios_match_explain(client: TestClient, model: Rationalizer) -> None:
     answer = client.post(f"{ANY}/explain", json={"text": TEXT, "ratio": 0.5, "scores": True}).json()
     [expected] = model.explain([Document.from_text(TEXT, id="text")], ratio=0.5)
     assert answer == to_record(expected, scores=True)
 
 
-def test_a_curve_is_that_of_the_model(client: TestClient, model: Rationalizer) -> None:
+def test_curves_match_the_model(client: TestClient, model: Rationalizer) -> None:
     found = client.post(f"{ANY}/curve", json={"text": TEXT}).json()
     expected = model.curve(Document.from_text(TEXT, id="text"))
     assert [point["rationale"] for point in found["points"]] == [
@@ -56,7 +56,7 @@ def test_a_curve_is_that_of_the_model(client: TestClient, model: Rationalizer) -
     assert found["points"][found["minimal"]]["rationale"] == to_record(expected.minimal)["rationale"]
 
 
-def test_a_query_is_read(client: TestClient) -> None:
+def test_queries_change_the_answer(client: TestClient) -> None:
     answers = [
         client.post(f"{PAIR}/explain", json={"text": "a good film", "query": query}).json()
         for query in ("praise", "blame")
@@ -64,7 +64,7 @@ def test_a_query_is_read(client: TestClient) -> None:
     assert answers[0]["probabilities"] != answers[1]["probabilities"]
 
 
-def test_with_a_fixed_mask_an_unread_word_changes_nothing_and_a_read_one_may(client: TestClient) -> None:
+def test_with_a_fixed_mask_only_read_words_change_the_answer(client: TestClient) -> None:
     first = client.post(f"{ONE}/explain", json={"text": TEXT, "scores": True}).json()
     words, kept = first["words"], kept_of(first)
     held = client.post(f"{ONE}/explain", json={"words": words, "kept": kept}).json()
@@ -76,7 +76,7 @@ def test_with_a_fixed_mask_an_unread_word_changes_nothing_and_a_read_one_may(cli
     assert other["label"] != held["label"]
 
 
-def test_a_mask_may_keep_no_word(client: TestClient) -> None:
+def test_a_mask_may_be_empty(client: TestClient) -> None:
     answer = client.post(f"{ONE}/explain", json={"words": ["good", "film"], "kept": [False, False]})
     assert (answer.status_code, answer.json()["rationale"]) == (200, [])
 
@@ -121,9 +121,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("address", "body", "message"), REFUSED, ids=[message[:40] for _, _, message in REFUSED])
-def test_a_request_that_cannot_be_answered_is_refused(
-    client: TestClient, address: str, body: Any, message: str
-) -> None:
+def test_invalid_requests_are_refused(client: TestClient, address: str, body: Any, message: str) -> None:
     status, detail = problem(client.post(address, json=body))
     assert status == 422
     assert re.search(message, detail)
@@ -150,7 +148,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("body", "kind", "status", "message"), UNREADABLE)
-def test_an_unreadable_body_is_refused(client: TestClient, body: bytes, kind: str, status: int, message: str) -> None:
+def test_unreadable_bodies_are_refused(client: TestClient, body: bytes, kind: str, status: int, message: str) -> None:
     response = client.post(f"{ONE}/explain", content=body, headers={"content-type": kind} if kind else {})
     found, detail = problem(response)
     assert found == status

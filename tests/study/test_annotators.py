@@ -29,17 +29,17 @@ from fresh.study.annotators import (
 from fresh.study.overview import get_overview, read_responses
 from fresh.study.schema import AnnotatorRow, AssignmentRow, StudyRow
 from fresh.study.service import next_item
-from fresh.study.store import Store, create_study, now_ms, open_study
-from studies import HOURS, as_earlier, enroll, get_item, join, plan, two_ways, work
+from fresh.study.store import Store, now_ms, open_study
+from studies import HOURS, as_earlier, enroll, get_item, join, work
 
 
 @pytest.fixture
-def small(database: str) -> "Store":
-    """Eight answers, one of each document in each condition, in the one order of earlier versions."""
-    return as_earlier(create_study(database, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1)))
+def small(eight: Store) -> Store:
+    """The eight answers in the one order of earlier versions."""
+    return as_earlier(eight)
 
 
-def test_who_is_readmitted_counts_again_where_nobody_came_instead(small: Store) -> None:
+def test_answers_of_readmitted_annotators_count_where_places_are_free(small: Store) -> None:
     [who] = join(small, "p1")
     work(small, who, 3)  # items 1, 4, 5: the first documents, in turn in either condition
     get_item(small, who)
@@ -56,20 +56,18 @@ def test_who_is_readmitted_counts_again_where_nobody_came_instead(small: Store) 
     for one in (who, second, third):
         work(small, one)
     assert [one.item for one in read_responses(small)] == list(range(1, 9))
-    small.close()
 
 
-def test_who_left_is_let_in_again(small: Store) -> None:
+def test_annotators_who_left_are_readmitted(small: Store) -> None:
     [who] = join(small, "p1")
     work(small, who, 2)
     task = get_item(small, who)
     assert (leave(small, who), leave(small, who), readmit(small, who)) == (1, 0, 0)
     assert next_item(small, who) == task  # nobody else was given it
     assert len(read_responses(small)) == 2
-    small.close()
 
 
-def test_what_expired_is_given_back_in_the_order_of_items(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_items_are_released_in_item_order(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by whoever excludes somebody: else two servers on PostgreSQL could wait for each other."""
     first, second = join(small, "p1", "p2")
     work(small, first, 3)
@@ -84,10 +82,9 @@ def test_what_expired_is_given_back_in_the_order_of_items(small: Store, monkeypa
     monkeypatch.setattr(people, "release_assignment", release)
     assert people.release_expired(small, now_ms() + 25 * HOURS) == 2
     assert given_back == [2, 8]
-    small.close()
 
 
-def test_people_are_found_by_number_or_name(stored: Store) -> None:
+def test_annotators_are_found_by_number_or_name(stored: Store) -> None:
     first, second = enroll(stored, "2"), enroll(stored, "W2")
     assert find_annotator(stored, str(first)).outside == "2"
     assert find_annotator(stored, "2").id == find_annotator(stored, "W2").id == second
@@ -96,16 +93,16 @@ def test_people_are_found_by_number_or_name(stored: Store) -> None:
             find_annotator(stored, wrong)
 
 
-def test_somebody_from_outside_is_added_once(stored: Store) -> None:
+def test_an_annotator_from_a_platform_is_added_once(stored: Store) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(lambda _: enroll(stored, "p1"), range(8)))) == 1
 
 
-def test_a_pause_says_whether_it_changed_anything(stored: Store) -> None:
+def test_set_paused_returns_whether_it_changed_anything(stored: Store) -> None:
     assert [set_paused(stored, paused) for paused in (True, True, False, False)] == [True, False, True, False]
 
 
-def test_codes_open_the_door_and_cannot_be_read_back(stored: Store) -> None:
+def test_codes_sign_in_and_only_their_hashes_are_stored(stored: Store) -> None:
     first, second = add_annotators(stored, 2)
     found = sign_in(stored, f" {first.upper()} ")
     assert found is not None
@@ -127,7 +124,7 @@ def test_codes_open_the_door_and_cannot_be_read_back(stored: Store) -> None:
         add_annotators(stored, 0)
 
 
-def test_a_lost_code_is_replaced(stored: Store) -> None:
+def test_a_renewed_code_replaces_the_old_one(stored: Store) -> None:
     [code] = add_annotators(stored, 1)
     who = sign_in(stored, code)
     assert who is not None
@@ -142,7 +139,7 @@ def test_a_lost_code_is_replaced(stored: Store) -> None:
         renew_code(stored, 99)
 
 
-def test_of_many_who_ask_for_the_same_codes_at_once_one_gets_them(stored: Store) -> None:
+def test_of_simultaneous_requests_for_the_same_codes_one_succeeds(stored: Store) -> None:
     [code] = add_annotators(stored, 1, after=0)
     person = sign_in(stored, code)
     assert person is not None
@@ -163,7 +160,7 @@ def test_of_many_who_ask_for_the_same_codes_at_once_one_gets_them(stored: Store)
     assert [one.id for one in get_overview(stored).annotators] == [1, 2, 3]
 
 
-def test_all_servers_sign_with_one_key(stored: Store, database: str) -> None:
+def test_all_servers_share_one_signing_key(stored: Store, database: str) -> None:
     with closing(open_study(database)) as other, ThreadPoolExecutor(8) as pool:
         [key] = set(pool.map(lambda number: signing_key((stored, other)[number % 2]), range(8)))
     assert len(key) == 32
@@ -188,7 +185,7 @@ def test_the_admin_secret_is_shown_once_and_stored_as_a_hash(stored: Store) -> N
     assert session_version(stored, None) != version
 
 
-def test_your_own_secret_is_long_and_stays(stored: Store) -> None:
+def test_a_custom_secret_must_be_long_and_keeps_sessions(stored: Store) -> None:
     with pytest.raises(StudyError, match=r"at least 12 characters.*got 11"):
         set_admin_secret(stored, "abc-def-ghi-jk")
     set_admin_secret(stored, "correct horse battery\n")

@@ -16,7 +16,7 @@ def test_answers_stay_on_their_scales() -> None:
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1), st.integers(0, 5))
-def test_what_was_not_measured_is_no_time(times: list[int], n_unmeasured: int) -> None:
+def test_unmeasured_times_are_ignored(times: list[int], n_unmeasured: int) -> None:
     assert median_seconds([*times, *[0] * n_unmeasured]) == median_seconds(times)
     assert median_seconds([0] * n_unmeasured) is None
 
@@ -25,5 +25,5 @@ def test_what_was_not_measured_is_no_time(times: list[int], n_unmeasured: int) -
     ("labels", "gold", "score"),
     [("aab", "a", 1), ("aab", "b", 0), ("ab", "b", 0.5), ("abc", "c", 1 / 3), ("ab", "c", 0)],
 )
-def test_a_tie_is_worth_what_drawing_a_label_scores(labels: str, gold: str, score: float) -> None:
+def test_ties_score_their_expected_value(labels: str, gold: str, score: float) -> None:
     assert majority_score(list(labels), gold) == pytest.approx(score)

@@ -71,6 +71,13 @@ class Simulated:
         self.kept[who].add(pair)
         return True
 
+    def finish(self, *people: int) -> None:
+        """Let people answer while there is something for them."""
+        for who in people:
+            while self.step(who):
+                pass
+        self.check()
+
     def leave(self, who: int) -> None:
         for pair in self.kept[who]:
             self.taken[pair] -= 1
@@ -106,7 +113,9 @@ SHAPES = st.builds(
 
 
 @given(SHAPES, st.randoms(use_true_random=False))
-def test_just_enough_annotators_complete_it_in_the_order_of_the_square(shape: Design, random: object) -> None:
+def test_the_minimum_number_of_annotators_completes_a_study_in_latin_square_order(
+    shape: Design, random: object
+) -> None:
     study = Simulated(shape)
     people = [study.arrive() for _ in range(shape.min_annotators)]
     left = [who for who in people for _ in range(shape.n_documents)]
@@ -122,31 +131,27 @@ def test_just_enough_annotators_complete_it_in_the_order_of_the_square(shape: De
 
 @given(SHAPES, st.integers(0, 3), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40)), max_size=120))
 @settings(max_examples=60)
-def test_people_may_come_and_go(shape: Design, more: int, events: list[tuple[int, int]]) -> None:
+def test_new_annotators_complete_a_study_whoever_comes_and_goes(
+    shape: Design, more: int, events: list[tuple[int, int]]
+) -> None:
     study = Simulated(shape)
     study.go_through(events)
     for _ in range(shape.min_annotators + more):  # new people can always complete it
-        who = study.arrive()
-        while study.step(who):
-            pass
-    study.check()
+        study.finish(study.arrive())
     assert study.complete
 
 
 @given(SHAPES, st.integers(1, 4))
-def test_nobody_does_more_than_asked(shape: Design, most: int) -> None:
+def test_nobody_gets_more_than_the_maximum(shape: Design, most: int) -> None:
     limited = replace(shape, most=most)
     study = Simulated(limited)
     for _ in range(2 * limited.min_annotators):
-        who = study.arrive()
-        while study.step(who):
-            pass
-    study.check()
+        study.finish(study.arrive())
     assert study.complete
 
 
 @given(SHAPES, st.integers(1, 30))
-def test_everybody_sees_all_conditions_about_equally_often(shape: Design, n_people: int) -> None:
+def test_everybody_sees_each_condition_about_equally_often(shape: Design, n_people: int) -> None:
     study = Simulated(shape)
     people = [study.arrive() for _ in range(min(n_people, shape.min_annotators))]
     for _ in range(shape.n_documents):
@@ -157,7 +162,7 @@ def test_everybody_sees_all_conditions_about_equally_often(shape: Design, n_peop
 
 
 @given(st.integers(1, 200), st.integers(0, 6), st.integers(0, 50))
-def test_checks_are_spread(n_documents: int, n_checks: int, arrival: int) -> None:
+def test_checks_are_spread_over_all_items(n_documents: int, n_checks: int, arrival: int) -> None:
     shape = Design(n_documents, 2, 3)
     due = [count_due_checks(shape, n_checks, arrival, n_answered) for n_answered in range(n_documents + 1)]
     assert due == sorted(due)
@@ -168,7 +173,7 @@ def test_checks_are_spread(n_documents: int, n_checks: int, arrival: int) -> Non
         assert due[-2] == n_checks
 
 
-def test_sizes() -> None:
+def test_design_sizes() -> None:
     assert (Design(100, 7, 3).n_planned, Design(100, 7, 3).min_annotators, Design(100, 7, 3, 20).min_annotators) == (
         2100,
         21,
@@ -176,7 +181,7 @@ def test_sizes() -> None:
     )
 
 
-def test_everybody_has_an_order_of_their_own() -> None:
+def test_each_annotator_has_their_own_order() -> None:
     """Pinned, since people go on in it after an update of this package."""
     shape = Design(6, 2, 2, seed=7)
     assert [reading_order(shape, arrival) for arrival in range(4)] == [
@@ -190,7 +195,7 @@ def test_everybody_has_an_order_of_their_own() -> None:
 
 
 @given(SHAPES, st.integers(0, 4), st.integers(0, 9))
-def test_a_group_reads_its_documents_in_all_conditions(shape: Design, most: int, group: int) -> None:
+def test_a_group_reads_its_documents_in_every_condition(shape: Design, most: int, group: int) -> None:
     shape = replace(shape, most=most, seed=shape.seed or 0)
     n = shape.n_conditions
     read: Counter[tuple[int, int]] = Counter()
@@ -203,7 +208,7 @@ def test_a_group_reads_its_documents_in_all_conditions(shape: Design, most: int,
 
 
 @given(SHAPES, st.integers(1, 7), st.integers(1, 9))
-def test_groups_take_all_documents_equally_often(shape: Design, most: int, n_groups: int) -> None:
+def test_groups_take_documents_equally_often(shape: Design, most: int, n_groups: int) -> None:
     shape = replace(shape, most=most, seed=shape.seed or 0)
     firsts = [reading_order(shape, group * shape.n_conditions)[: shape.max_items] for group in range(n_groups)]
     counts = Counter(document for first in firsts for document in first)
@@ -219,7 +224,7 @@ def documents_read(store: Store, name: str, n: int) -> list[int]:
         return list(session.scalars(mine))
 
 
-def test_people_read_in_their_order_and_go_on_in_it(make_store: MakeStore, tmp_path: Path) -> None:
+def test_annotators_keep_their_order_when_the_study_is_reopened(make_store: MakeStore, tmp_path: Path) -> None:
     store = make_store(n=30, sample=9, practice=0, checks=0, seed=3)
     assert store.design == Design(9, 2, 3, seed=3)
     orders = [reading_order(store.design, arrival) for arrival in range(2)]
@@ -230,14 +235,14 @@ def test_people_read_in_their_order_and_go_on_in_it(make_store: MakeStore, tmp_p
         assert documents_read(again, "p1", 5) == list(orders[0])
 
 
-def test_a_study_of_an_earlier_version_is_read_as_it_was_begun(make_store: MakeStore, tmp_path: Path) -> None:
+def test_a_study_of_an_earlier_version_continues_in_its_shared_order(make_store: MakeStore, tmp_path: Path) -> None:
     as_earlier(make_store(sample=6, practice=0, checks=0))
     with closing(open_study(tmp_path / "s")) as store:
         assert store.design.seed is None
         assert documents_read(store, "p1", 6) == documents_read(store, "p2", 6) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_study_of_an_earlier_version_keeps_its_one_order() -> None:
+def test_the_shared_order_of_earlier_versions_is_unchanged() -> None:
     shape = Design(6, 2, 3)
     assert [reading_order(shape, arrival) for arrival in (0, 1, 2)] == [
         (0, 1, 2, 3, 4, 5),
@@ -246,7 +251,7 @@ def test_a_study_of_an_earlier_version_keeps_its_one_order() -> None:
     ]
 
 
-def test_how_many_more_people_are_needed() -> None:
+def test_count_missing_annotators() -> None:
     assert count_missing_annotators({0: 2, 1: 2}, [set(), set()], 2) == 0
     assert count_missing_annotators({0: 2, 1: 2}, [set()], 2) == 1  # each of the documents wants two people
     assert count_missing_annotators({0: 1, 1: 0}, [{0}, {0, 1}], 2) == 1  # all have seen it
@@ -256,7 +261,7 @@ def test_how_many_more_people_are_needed() -> None:
 
 
 @given(SHAPES, st.integers(0, 4), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=40))
-def test_with_fewer_people_than_asked_for_it_cannot_be_completed(
+def test_fewer_annotators_than_counted_cannot_complete_a_study(
     shape: Design, most: int, events: list[tuple[int, int]]
 ) -> None:
     study = Simulated(replace(shape, most=most))
@@ -269,7 +274,5 @@ def test_with_fewer_people_than_asked_for_it_cannot_be_completed(
     assert count_missing_annotators(missing, [*here, *[set[int]()] * needed], study.design.max_items) == 0
     people = [who for who in range(len(study.seen)) if who not in gone]
     people += [study.arrive() for _ in range(needed - 1)]
-    for who in people:
-        while study.step(who):
-            pass
+    study.finish(*people)
     assert not (needed and study.complete)

@@ -39,7 +39,7 @@ def problems(path: Path) -> list[str]:
     return str(caught.value).replace(f"In {path}: ", "").splitlines()
 
 
-def test_read_study_of_a_corpus(tmp_path: Path) -> None:
+def test_read_study_on_a_corpus(tmp_path: Path) -> None:
     found = read_study(write(tmp_path, MOVIES))
     assert found.config == StudyConfig(
         "movies", str(tmp_path / "corpora"), sample=50, texts=StudyTexts(consent="Do you agree?")
@@ -53,7 +53,7 @@ def test_read_study_of_a_corpus(tmp_path: Path) -> None:
     assert found.question == "Is this film review positive or negative?"
 
 
-def test_read_study_of_a_file_beside_it(tmp_path: Path) -> None:
+def test_read_study_on_a_file(tmp_path: Path) -> None:
     found = read_study(write(tmp_path, 'corpus = "mine.csv"\ntext = "review"\n[conditions.all]\nkind = "full_text"\n'))
     assert (found.config.corpus, found.config.data.text) == (str(tmp_path / "mine.csv"), "review")
     assert found.question == "Which label fits this text?"

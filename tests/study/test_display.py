@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from fresh.study.display import QUERY_PARTS, format_query, split_query
 
 
-def test_parts_of_queries_have_the_names_of_their_corpus() -> None:
+def test_queries_are_split_into_named_parts() -> None:
     asked = ["What", "was", "on", "the", "desk", "?", "||", "A", "pencil"]
     assert split_query(asked, "multirc") == [("Question", "What was on the desk ?"), ("Answer", "A pencil")]
     parts = [("Intervention", "a"), ("Compared with", "b"), ("Outcome", "c d")]
@@ -18,6 +18,6 @@ def test_parts_of_queries_have_the_names_of_their_corpus() -> None:
 
 
 @given(st.lists(st.sampled_from(["a", "b", "|", "||"])), st.sampled_from([*QUERY_PARTS, "mine.csv"]))
-def test_no_word_of_a_query_is_lost_and_the_separator_is(query: list[str], name: str) -> None:
+def test_splitting_a_query_keeps_all_words(query: list[str], name: str) -> None:
     shown = [word for _, part in split_query(query, name) for word in part.split()]
     assert shown == [word for word in query if word != "||"]

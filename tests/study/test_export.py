@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fresh.study.web.site
-from elsewhere import asked, items, numbers, write
-from fresh.document import Document
+from elsewhere import items, numbers, write
 from fresh.errors import StudyError
 from fresh.study.config import OLD_PRACTICE_NOTE, PRACTICE_NOTE
 from fresh.study.export import (
@@ -31,29 +30,21 @@ from fresh.study.export import (
 from fresh.study.importing import import_study
 from fresh.study.items import make_plan
 from fresh.study.overview import compute_results, get_overview, read_answers
-from fresh.study.schema import StudyRow
 from fresh.study.store import Store, create_study
 from studies import MakeStore, corpus, join, load, study, two_ways, work
 
 TOOLS = ("mturk", "potato", "label_studio")
 
 
-@pytest.fixture
-def asking(tmp_path: Path) -> "Store":
-    """A study of documents with a query, whose labels are shown otherwise than they are named."""
-    return asked(tmp_path / "asking")
-
-
-def test_answers_are_exported_and_imported_as_they_were(store: Store, make_store: MakeStore, tmp_path: Path) -> None:
+def test_answers_round_trip(store: Store, make_store: MakeStore, tmp_path: Path) -> None:
     for who in join(store, "p1", "p2"):
         work(store, who)
     rows = list(csv.DictReader(io.StringIO(FORMATS["csv"].write(store))))
     lines = [json.loads(line) for line in FORMATS["jsonl"].write(store).splitlines()]
-    known = [{**record, "milliseconds": record["milliseconds"] or None} for record in read_answers(store)]
-    assert [{key: line[key] for key in line if key not in ("study", "database")} for line in lines] == known
-    assert {line["study"] for line in lines} == {study_name(store)} == {row["study"] for row in rows}
-    assert {line["database"] for line in lines} == {database_name(store)} == {row["database"] for row in rows}
-    assert len(rows) == len(lines) == 12 + 4
+    names = {"study": study_name(store), "database": database_name(store)}
+    answers = read_answers(store)
+    assert lines == [{**names, **one, "milliseconds": one["milliseconds"] or None} for one in answers]
+    assert [names | {key: row[key] for key in names} for row in rows] == [names] * (12 + 4)
     assert {row["counted"] for row in rows if row["kind"] != "real"} == {"False"}
     for form in ("csv", "jsonl"):
         [file] = export_study(store, form, tmp_path / f"answers.{form}")
@@ -66,17 +57,14 @@ def test_answers_are_exported_and_imported_as_they_were(store: Store, make_store
 
 @pytest.mark.parametrize("form", TOOLS)
 def test_neither_items_nor_their_order_reveal_anything(asking: Store, tmp_path: Path, form: str) -> None:
-    """No name has the number in it, and the two versions of a document seldom stand after each other."""
+    """No name contains the number, and the items are in the random order of their names."""
     made = export_study(asking, form, tmp_path / "items.jsonl")
-    for file in made:
-        assert "doc-" not in file.read_text(encoding="utf-8")
-        assert "human" not in file.read_text(encoding="utf-8")
-    text = made[0].read_text(encoding="utf-8")
-    tickets = list_tickets(asking)
-    places = [text.index(ticket) for ticket in tickets.values()]
-    assert places == sorted(places)
-    assert list(tickets.values()) == sorted(tickets.values())
-    assert not any(sign.isdigit() for ticket in tickets.values() for sign in ticket)
+    text, *_ = texts = [file.read_text(encoding="utf-8") for file in made]
+    assert not any(name in text for text in texts for name in ("doc-", "human"))
+    tickets = list(list_tickets(asking).values())
+    places = [text.index(ticket) for ticket in tickets]
+    assert (places, tickets) == (sorted(places), sorted(tickets))
+    assert not any(sign.isdigit() for sign in "".join(tickets))
     assert f'"item": {numbers(asking)[0]}' not in text
     again = export_study(asking, form, tmp_path / "again.jsonl")
     assert again[0].read_text(encoding="utf-8") == text
@@ -92,7 +80,7 @@ def test_tickets_are_shuffled_by_the_key(key: bytes) -> None:
 
 
 @pytest.mark.parametrize("form", TOOLS)
-def test_pages_elsewhere_ask_what_our_own_ask(asking: Store, tmp_path: Path, form: str) -> None:
+def test_other_tools_show_the_same_questions(asking: Store, tmp_path: Path, form: str) -> None:
     own = (Path(fresh.study.web.site.__file__).parent / "pages" / "item.html").read_text(encoding="utf-8")
     _, config = export_study(asking, form, tmp_path / "items.jsonl")
     for question in SCALE_QUESTIONS.values():
@@ -101,19 +89,16 @@ def test_pages_elsewhere_ask_what_our_own_ask(asking: Store, tmp_path: Path, for
 
 
 @pytest.mark.parametrize("note", [PRACTICE_NOTE, OLD_PRACTICE_NOTE])
-def test_pages_elsewhere_mention_no_practice_and_no_checks(asking: Store, tmp_path: Path, note: str) -> None:
-    with asking.write_session() as session:
-        row = session.get_one(StudyRow, 1)
-        texts = {**asking.about["texts"], "instructions": f"Say that you are not confident.{note}"}
-        row.about = {**row.about, "texts": texts}
-        about = row.about
-    _, page = export_study(Store.from_about(asking.engine, about), "mturk", tmp_path / "batch.csv")
+def test_other_tools_mention_no_practice(asking: Store, tmp_path: Path, note: str) -> None:
+    texts = {**asking.about["texts"], "instructions": f"Say that you are not confident.{note}"}
+    store = Store(asking.engine, {**asking.about, "texts": texts})
+    _, page = export_study(store, "mturk", tmp_path / "batch.csv")
     shown = page.read_text(encoding="utf-8")
     assert "Say that you are not confident.</p>" in shown
     assert "practice" not in shown
 
 
-def test_mechanical_turk_gets_no_letter_of_four_bytes(asking: Store, tmp_path: Path) -> None:
+def test_mturk_files_are_escaped(asking: Store, tmp_path: Path) -> None:
     assert escape_mturk("a 😀 <b> ${text} é") == "a &#128512; &lt;b&gt; &#36;{text} é"
     batch, form = export_study(asking, "mturk", tmp_path / "batch.csv")
     assert batch.read_text(encoding="utf-8").startswith("item,text,query\n")
@@ -123,7 +108,7 @@ def test_mechanical_turk_gets_no_letter_of_four_bytes(asking: Store, tmp_path: P
     assert '<label><input type="radio" name="label" value="neg" required> Bad &amp; dull</label>' in page
 
 
-def test_without_queries_no_tool_shows_them(store: Store, tmp_path: Path) -> None:
+def test_studies_without_queries_export_none(store: Store, tmp_path: Path) -> None:
     batch, page = export_study(store, "mturk", tmp_path / "batch.csv")
     assert batch.read_text(encoding="utf-8").startswith("item,text\n")
     assert page.read_text(encoding="utf-8").count('type="radio"') == 11
@@ -136,26 +121,26 @@ def test_without_queries_no_tool_shows_them(store: Store, tmp_path: Path) -> Non
 def test_potato_shows_nobody_a_document_twice(asking: Store, tmp_path: Path) -> None:
     data, settings = export_study(asking, "potato", tmp_path / "potato.jsonl")
     config = yaml.safe_load(settings.read_text(encoding="utf-8"))
-    required = ("item_properties", "data_files", "task_dir", "output_annotation_dir", "annotation_task_name")
-    assert set(required) <= config.keys()
+    assert {"item_properties", "task_dir", "output_annotation_dir", "annotation_task_name"} <= config.keys()
     assert config["data_files"] == ["potato.jsonl"]
     assert (config["max_annotations_per_item"], config["max_annotations_per_user"]) == (2, 4)
-    assert [scheme["name"] for scheme in config["annotation_schemes"]] == ["label", "confidence", "readability"]
-    assert all(scheme["label_requirement"] == {"required": True} for scheme in config["annotation_schemes"])
-    assert config["annotation_schemes"][0]["labels"] == ["Bad & dull", "Good"]
+    schemes = config["annotation_schemes"]
+    assert [scheme["name"] for scheme in schemes] == ["label", "confidence", "readability"]
+    assert [scheme["label_requirement"] for scheme in schemes] == [{"required": True}] * 3
+    assert schemes[0]["labels"] == ["Bad & dull", "Good"]
     assert [field["key"] for field in config["instance_display"]["fields"]] == ["query", "text"]
     rows = [json.loads(line) for line in data.read_text(encoding="utf-8").splitlines()]
     assert rows[0]["query"] == "is it good ?"
+    names = [row["id"] for row in rows]
     groups = [group["instances"] for group in config["batch_assignment"]["groups"]]
-    assert sorted(item for group in groups for item in group) == sorted(row["id"] for row in rows)
-    for group in groups:
-        assert group == [row["id"] for row in rows if row["id"] in group]
+    assert sorted(item for group in groups for item in group) == sorted(names)
+    assert groups == [[name for name in names if name in group] for group in groups]
     documents = {list_tickets(asking)[item]: number % 4 for number, item in enumerate(items(asking))}
     assert [sorted(documents[item] for item in group) for group in groups] == [[0, 1, 2, 3]] * 2
-    assert all(group["max_annotators"] == 2 for group in config["batch_assignment"]["groups"])
+    assert [group["max_annotators"] for group in config["batch_assignment"]["groups"]] == [2, 2]
 
 
-def test_label_studio_gives_back_what_labels_stand_for(asking: Store, tmp_path: Path) -> None:
+def test_label_studio_choices_have_aliases(asking: Store, tmp_path: Path) -> None:
     _, settings = export_study(asking, "label_studio", tmp_path / "tasks.json")
     view = ElementTree.fromstring(settings.read_text(encoding="utf-8"))  # noqa: S314  # we wrote it
     choices = {one.attrib["name"]: [dict(choice.attrib) for choice in one] for one in view.iter("Choices")}
@@ -165,7 +150,7 @@ def test_label_studio_gives_back_what_labels_stand_for(asking: Store, tmp_path: 
     assert next(header.attrib["value"] for header in view.iter("Header")) == "$query"
 
 
-def test_files_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+def test_invalid_export_paths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"cvs is not an export format.*csv\?"):
         export_paths("cvs", tmp_path / "x")
     with pytest.raises(StudyError, match=r"batch\.html.*configuration for mturk"):
@@ -191,16 +176,14 @@ def multirc(tmp_path: Path) -> "Store":
 
 
 @pytest.mark.parametrize("form", TOOLS)
-def test_parts_of_queries_are_named(multirc: Store, tmp_path: Path, form: str) -> None:
+def test_query_parts_are_named_in_exports(multirc: Store, tmp_path: Path, form: str) -> None:
     text = export_study(multirc, form, tmp_path / "items.jsonl")[0].read_text(encoding="utf-8")
     assert text.count(PARTS) == 8
     assert "||" not in text
 
 
 @pytest.mark.parametrize("query", [PARTS, QUERY.lower(), "other"])
-def test_answers_come_back_with_the_query_as_it_was_exported_now_or_earlier(
-    multirc: Store, tmp_path: Path, query: str
-) -> None:
+def test_queries_are_recognized_in_current_and_earlier_formats(multirc: Store, tmp_path: Path, query: str) -> None:
     made, _ = export_study(multirc, "label_studio", tmp_path / "tasks.json")
     task = json.loads(made.read_text(encoding="utf-8"))[0]
     given = {"label": "pos", "confidence": "3", "readability": "4"}
@@ -215,13 +198,6 @@ def test_answers_come_back_with_the_query_as_it_was_exported_now_or_earlier(
         assert import_study(multirc, "label_studio", made).n_new == 1
 
 
-def test_text_is_exported_as_it_is_also_where_pages_replace_characters(tmp_path: Path) -> None:
-    examples = [
-        replace(one, document=Document.from_words(("a\u202eb", "c"), id=one.document.id), human=None)
-        for one in corpus()
-    ]
-    made = make_plan(study({"full": {"kind": "full_text"}}, practice=0, checks=0), examples, load)
-    store = create_study(tmp_path / "s", made)
-    [file, _] = export_study(store, "potato", tmp_path / "items.jsonl")
+def test_characters_that_pages_replace_are_exported_unchanged(hidden: Store, tmp_path: Path) -> None:
+    [file, _] = export_study(hidden, "potato", tmp_path / "items.jsonl")
     assert "a\u202eb c" in file.read_text(encoding="utf-8")
-    store.close()

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from elsewhere import FLAT, annotation, asked, items, lines, numbers, outcome, task, text_of, write
+from elsewhere import FLAT, annotation, items, lines, numbers, outcome, refusal, task, text_of, write
 from fresh.errors import StudyError
 from fresh.study import annotators as people
 from fresh.study import importing
@@ -20,7 +21,6 @@ from fresh.study.annotators import add_annotators, exclude, find_annotator, read
 from fresh.study.answers import MAX_MILLISECONDS, Answer
 from fresh.study.export import (
     FORMATS,
-    TICKET_LENGTH,
     escape_mturk,
     export_study,
     format_csv,
@@ -48,20 +48,6 @@ def other(make_store: MakeStore) -> Store:
     return make_store("other", **FOUR, seed=1)
 
 
-@pytest.fixture
-def asking(tmp_path: Path) -> Store:
-    return asked(tmp_path / "asking")
-
-
-def refusal(store: Store, form: str, path: Path) -> list[str]:
-    """Import what must be refused; nothing of it may stay."""
-    with pytest.raises(StudyError) as caught:
-        import_study(store, form, path)
-    assert read_responses(store) == []
-    assert get_overview(store).annotators == ()
-    return str(caught.value).splitlines()
-
-
 def row(item: Any, person: str = "ann", at: int | None = None, **others: Any) -> dict[str, Any]:
     return {"outside": person, "item": item, "at": at, **FLAT, **others}
 
@@ -75,7 +61,7 @@ def counted(store: Store) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_answers_of_another_study_are_refused(empty: Store, other: Store, tmp_path: Path, form: str) -> None:
+def test_answers_to_another_study_are_refused(empty: Store, other: Store, tmp_path: Path, form: str) -> None:
     join(other, "ann")
     work(other, 1, 2)
     [file] = export_study(other, form, tmp_path / f"a.{form}")
@@ -85,7 +71,7 @@ def test_answers_of_another_study_are_refused(empty: Store, other: Store, tmp_pa
 
 
 @pytest.mark.parametrize("column", ["document", "condition", "gold", "study"])
-def test_what_contradicts_the_item_is_of_another_study(
+def test_rows_that_contradict_the_item_are_refused(
     empty: Store, make_store: MakeStore, tmp_path: Path, column: str
 ) -> None:
     """Also in files without a name of the study, as older versions wrote them."""
@@ -114,7 +100,7 @@ def file_of(form: str, item: Any, text: str, folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("form", "place"), [("mturk", "a.csv, line 2"), ("potato", "a.json, row 1"), ("label_studio", "a.json, row 1")]
 )
-def test_another_text_is_of_another_study(empty: Store, other: Store, tmp_path: Path, form: str, place: str) -> None:
+def test_rows_with_another_text_are_refused(empty: Store, other: Store, tmp_path: Path, form: str, place: str) -> None:
     """Items are found by their tickets, and by the numbers that older files have."""
     first = numbers(empty)[0]
     assert numbers(other)[0] == first
@@ -127,16 +113,9 @@ def test_another_text_is_of_another_study(empty: Store, other: Store, tmp_path: 
     assert outcome(import_study(other, form, file_of(form, first, "", tmp_path))) == (1, 0, [])
 
 
-def test_a_wrong_ticket_is_no_item(asking: Store, tmp_path: Path) -> None:
-    file = write(tmp_path / "a.json", [task("b" * TICKET_LENGTH, annotation(1))])
-    assert refusal(asking, "label_studio", file) == [
-        f"a.json, row 1, annotation 1: the item is not in this study. {OTHER_STUDY}"
-    ]
-
-
 @given(st.lists(st.text(st.characters(exclude_categories=("Zs", "Zl", "Zp", "Cc", "Cs")), min_size=1), min_size=1))
 @example(["\U0001fffe"])  # which HTML takes for nothing
-def test_a_text_is_known_again_however_it_travelled(words: list[str]) -> None:
+def test_texts_are_recognized_after_escaping_and_guarding(words: list[str]) -> None:
     text = " ".join(words)
     guarded = next(csv.DictReader(io.StringIO(format_csv([{"text": escape_mturk(text)}], ["text"]))))["text"]
     assert is_same(text, text)
@@ -169,7 +148,7 @@ AT = "at must be a whole number of milliseconds from 0 (1970) to 253402300799999
         ({"counted": "maybe"}, "counted must be true or false, got 'maybe'."),
     ],
 )
-def test_cells_that_cannot_be_are_refused_with_their_line(
+def test_invalid_cells_are_refused_with_their_line(
     empty: Store, tmp_path: Path, cells: dict[str, Any], problem: str
 ) -> None:
     first, second = numbers(empty)[0], numbers(empty)[2]
@@ -177,7 +156,7 @@ def test_cells_that_cannot_be_are_refused_with_their_line(
     assert refusal(empty, "jsonl", file) == [f"a.jsonl, line 2: {problem}"]
 
 
-def test_a_name_of_200_characters_and_no_time_are_taken(empty: Store, tmp_path: Path) -> None:
+def test_a_name_of_200_characters_without_a_time_is_accepted(empty: Store, tmp_path: Path) -> None:
     file = lines(tmp_path / "a.jsonl", row(numbers(empty)[0], "a" * 200) | {"at": "", "milliseconds": ""})
     assert outcome(import_study(empty, "jsonl", file)) == (1, 0, [])
 
@@ -190,7 +169,7 @@ NAMES = ("kind", "outside", "annotator", "item", "label", "confidence", "readabi
 
 @given(st.dictionaries(st.sampled_from(NAMES), CELLS, max_size=4), st.sampled_from(["jsonl", "mturk", "potato"]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
-def test_any_cell_is_taken_or_refused_with_its_line(empty: Store, tmp_path: Path, cells: Any, form: str) -> None:
+def test_any_cell_is_imported_or_refused_with_its_line(empty: Store, tmp_path: Path, cells: Any, form: str) -> None:
     names = {
         "mturk": {"outside": "WorkerId", "item": "Input.item", "label": "Answer.label", "at": "SubmitTime"},
         "potato": {"outside": "user_id", "item": "instance_id"},
@@ -204,59 +183,51 @@ def test_any_cell_is_taken_or_refused_with_its_line(empty: Store, tmp_path: Path
     assert all(line.startswith("a.jsonl, line 1: ") for line in refused.splitlines())
 
 
-def test_what_is_wrong_in_all_rows_is_said_once(empty: Store, tmp_path: Path) -> None:
+def test_a_problem_of_all_rows_is_reported_once(empty: Store, tmp_path: Path) -> None:
     file = lines(tmp_path / "a.jsonl", *[row(numbers(empty)[0])] * 300)
-    [problem] = refusal(empty, "label_studio", file)
-    assert problem.startswith("a.jsonl, line 1 and 299 more rows: this is not an answer in the format of Label Studio.")
-    assert refusal(empty, "mturk", file) == [
-        "a.jsonl, line 1 and 299 more rows: there must be exactly one label, one confidence, one readability, one "
-        "annotator, one item."
-    ]
+    questions = "one label, one confidence, one readability, one annotator, one item"
+    for form, problem in (
+        ("label_studio", "this is not an answer in the format of Label Studio. Import its export as"),
+        ("mturk", f"there must be exactly {questions}."),
+    ):
+        [found] = refusal(empty, form, file)
+        assert found.startswith(f"a.jsonl, line 1 and 299 more rows: {problem}")
 
 
-def test_each_problem_is_said_with_its_first_place() -> None:
+def test_each_problem_is_reported_with_its_first_place() -> None:
     problems = [("a", "a: x\na: y"), ("b", "b: y"), ("c", "z"), ("d", "d: y")]
     assert group_problems(problems) == "a: x\na and 2 more rows: y\nc: z"
     assert group_problems(problems[:2]) == "a: x\na and 1 more row: y"
 
 
 @given(st.integers(0, 10**12))
-def test_whole_numbers_are_read_however_they_are_written(number: int) -> None:
-    assert (
-        parse_whole(number)
-        == parse_whole(str(number))
-        == parse_whole(f" {number} ")
-        == parse_whole(float(number))
-        == number
-    )
+def test_whole_numbers_are_read_in_any_notation(number: int) -> None:
+    assert {parse_whole(written) for written in (number, str(number), f" {number} ", float(number))} == {number}
 
 
 @given(st.floats(min_value=0))
-def test_a_time_is_kept_within_a_week(seconds: float) -> None:
+def test_durations_are_limited_to_a_week(seconds: float) -> None:
     expected = round(min(seconds * 1000, MAX_MILLISECONDS))
     assert parse_milliseconds("time", seconds) == parse_milliseconds("time", str(seconds)) == expected
 
 
 @pytest.mark.parametrize("seconds", ["long", -1, "-0.5", float("nan"), [1]])
-def test_what_is_no_time_is_refused(seconds: Any) -> None:
+def test_invalid_durations_are_refused(seconds: Any) -> None:
     with pytest.raises(StudyError, match="lead_time must be a number of at least 0"):
         parse_milliseconds("lead_time", seconds)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "prolific"])
-def test_an_import_that_breaks_leaves_nothing(
+def test_an_import_that_fails_changes_nothing(
     empty: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     """As if the disk were full in the middle."""
     first, _, third, *_ = numbers(empty)
     import_study(empty, "jsonl", lines(tmp_path / "a.jsonl", row(first, "a"), row(third, "a")))
-    calls: list[object] = []
+    full = Mock(side_effect=[True, OSError("no space left")])
 
-    def full(*given: object) -> Any:
-        calls.append(given)
-        if len(calls) == 2:
-            raise OSError("no space left")
-        return "new" if form == "jsonl" else True
+    def states() -> list[tuple[str | None, str]]:
+        return [(one.outside, one.state) for one in get_overview(empty).annotators]
 
     file = lines(tmp_path / "b.jsonl", row(first, "b"), row(third, "b"))
     if form == "prolific":
@@ -265,18 +236,19 @@ def test_an_import_that_breaks_leaves_nothing(
         patch.setattr(*((importing, "_save_real") if form == "jsonl" else (people, "release_assignment")), full)
         with pytest.raises(OSError, match="no space left"):
             import_study(empty, form, file)
-    assert [(one.outside, one.state) for one in get_overview(empty).annotators] == [("a", "active")]
+    assert states() == [("a", "active")]
     assert len(read_responses(empty)) == 2
     import_study(empty, form, file)
-    expected = [("a", "active"), ("b", "active")] if form == "jsonl" else [("a", "excluded"), ("c", "active")]
-    assert [(one.outside, one.state) for one in get_overview(empty).annotators] == expected
+    assert states() == ([("a", "active"), ("b", "active")] if form == "jsonl" else [("a", "excluded"), ("c", "active")])
 
 
 # Who has seen what first.
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_of_each_document_the_first_answer_of_everybody_counts(asking: Store, tmp_path: Path, backwards: bool) -> None:
+def test_the_first_answer_of_each_annotator_to_a_document_counts(
+    asking: Store, tmp_path: Path, backwards: bool
+) -> None:
     """Six people answer all tasks of a project in its order, of which each needs two answers."""
     tasks, _ = export_study(asking, "label_studio", tmp_path / "tasks.json")
     order = [one["data"]["item"] for one in json.loads(tasks.read_text(encoding="utf-8"))]
@@ -295,7 +267,7 @@ def test_of_each_document_the_first_answer_of_everybody_counts(asking: Store, tm
     assert (found.n_new, len(found.skipped)) == (4 * 2, 8 * 6 - 4 * 2)
 
 
-def test_an_answer_that_was_skipped_was_seen(asking: Store, tmp_path: Path) -> None:
+def test_skipped_answers_count_as_seen(asking: Store, tmp_path: Path) -> None:
     """Also in a file that comes later; when the place is free again, the answer is taken."""
     one, other = numbers(asking)[:2]
     rows = [row(one, name) for name in "abc"]
@@ -308,7 +280,7 @@ def test_an_answer_that_was_skipped_was_seen(asking: Store, tmp_path: Path) -> N
     assert counted(asking) == [("b", one), ("c", one)]
 
 
-def test_what_is_skipped_is_named_as_in_the_file(asking: Store, tmp_path: Path) -> None:
+def test_skipped_answers_are_named_as_in_the_file(asking: Store, tmp_path: Path) -> None:
     """Whoever looks for it finds only tickets there."""
     one, *_, two = items(asking)[:5]  # one document
     names = list_tickets(asking)
@@ -321,7 +293,7 @@ def test_what_is_skipped_is_named_as_in_the_file(asking: Store, tmp_path: Path) 
     ]
 
 
-def test_what_was_skipped_rejected_or_not_finished_elsewhere_was_seen(asking: Store, tmp_path: Path) -> None:
+def test_answers_skipped_rejected_or_unfinished_in_other_tools_count_as_seen(asking: Store, tmp_path: Path) -> None:
     one, two, three, *others = items(asking)
     seen = "{place}: ann has seen the document of item {item} in another condition."
     by = {"email": "ann"}
@@ -354,7 +326,7 @@ def test_what_was_skipped_rejected_or_not_finished_elsewhere_was_seen(asking: St
     assert read_responses(asking) == []
 
 
-def test_rows_are_taken_in_the_order_of_their_times(asking: Store, tmp_path: Path) -> None:
+def test_rows_are_imported_in_order_of_time(asking: Store, tmp_path: Path) -> None:
     one, other = numbers(asking)[:2]
     rows = [row(one, "a"), row(other, "a", 2000), row(one, "b", 2000), row(other, "b", 1000)]
     left = [
@@ -365,7 +337,7 @@ def test_rows_are_taken_in_the_order_of_their_times(asking: Store, tmp_path: Pat
     assert counted(asking) == [("a", other), ("b", other)]
 
 
-def test_somebody_who_was_excluded_adds_nothing(empty: Store, tmp_path: Path) -> None:
+def test_answers_of_excluded_annotators_are_skipped(empty: Store, tmp_path: Path) -> None:
     first, _, third = numbers(empty)[:3]
     import_study(empty, "jsonl", lines(tmp_path / "a.jsonl", row(first)))
     exclude(empty, 1)
@@ -373,7 +345,7 @@ def test_somebody_who_was_excluded_adds_nothing(empty: Store, tmp_path: Path) ->
     assert outcome(import_study(empty, "jsonl", file)) == (0, 1, ["a.jsonl, line 2: ann is excluded."])
 
 
-def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(empty: Store, tmp_path: Path) -> None:
+def test_names_that_look_like_formulas_are_guarded(empty: Store, tmp_path: Path) -> None:
     """People choose their names in some tools."""
     import_study(empty, "jsonl", lines(tmp_path / "a.jsonl", row(numbers(empty)[0], "=1+1")))
     assert FORMATS["prolific"].write(empty).splitlines()[1].startswith("'=1+1,")
@@ -414,7 +386,7 @@ def progress(store: Store) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_what_does_not_count_there_does_not_count_here(full: Store, copy: Store, tmp_path: Path, form: str) -> None:
+def test_uncounted_answers_stay_uncounted(full: Store, copy: Store, tmp_path: Path, form: str) -> None:
     exclude(full, 1)
     [file] = export_study(full, form, tmp_path / f"a.{form}")
     done = import_study(copy, form, file)
@@ -432,7 +404,7 @@ def test_what_does_not_count_there_does_not_count_here(full: Store, copy: Store,
     assert len(read_responses(copy)) == 12
 
 
-def test_who_was_readmitted_too_late_is_not_excluded(full: Store, copy: Store, tmp_path: Path) -> None:
+def test_annotators_with_some_counted_answers_are_not_excluded(full: Store, copy: Store, tmp_path: Path) -> None:
     """One of their answers does not count, since somebody else was given the place."""
     exclude(full, 1)
     theirs = {one["item"] for one in read_answers(full) if one["annotator"] == 1}
@@ -448,7 +420,7 @@ def test_who_was_readmitted_too_late_is_not_excluded(full: Store, copy: Store, t
     assert [one.item for one in read_responses(copy)] == [one.item for one in read_responses(full)]
 
 
-def test_what_was_excluded_since_is_named(full: Store, copy: Store, tmp_path: Path) -> None:
+def test_answers_excluded_since_the_import_are_reported(full: Store, copy: Store, tmp_path: Path) -> None:
     import_study(copy, "jsonl", lines(tmp_path / "a.jsonl", *exported(full)))
     exclude(full, 1)
     rows = [one for one in exported(full) if one["annotator"] == 1 and one["kind"] == "real"]
@@ -458,12 +430,11 @@ def test_what_was_excluded_since_is_named(full: Store, copy: Store, tmp_path: Pa
     assert len(read_responses(copy)) == 12
 
 
-def test_practice_and_checks_come_along(full: Store, copy: Store, tmp_path: Path) -> None:
+def test_practice_and_checks_are_imported(full: Store, copy: Store, tmp_path: Path) -> None:
     assert import_study(copy, "jsonl", lines(tmp_path / "a.jsonl", *exported(full))).n_new == 12 + 3 + 3
     assert progress(copy) == [("annotator 1", "active", 4, 1, 1), *progress(full)[1:]]
-    assert [one.flagged for one in get_overview(copy).annotators] == [
-        one.flagged for one in get_overview(full).annotators
-    ]
+    flagged, copied = ([one.flagged for one in get_overview(store).annotators] for store in (full, copy))
+    assert flagged == copied
     names = ("kind", "item", "label", "confidence", "readability", "milliseconds", "at", "counted")
     kept = [[tuple(one[name] for name in names) for one in read_answers(store)] for store in (full, copy)]
     assert sorted(kept[0]) == sorted(kept[1])
@@ -471,9 +442,9 @@ def test_practice_and_checks_come_along(full: Store, copy: Store, tmp_path: Path
 
 @pytest.mark.parametrize("older", [False, True])
 @pytest.mark.parametrize("kind", ["real", "check", "practice"])
-def test_an_edited_row_makes_nobody_new(full: Store, tmp_path: Path, kind: str, older: bool) -> None:
+def test_an_edited_row_adds_no_annotator(full: Store, tmp_path: Path, kind: str, older: bool) -> None:
     """Also in exports of earlier versions, which do not name the database."""
-    before, rows = read_answers(full), exported(full)
+    before, rows = [one["label"] for one in read_answers(full)], exported(full)
     exclude(full, 2)  # so that there is room
     [edited, *_] = [one for one in rows if one["kind"] == kind and one["annotator"] == 1]
     edited |= {"label": "neg", "readability": 1}
@@ -483,17 +454,17 @@ def test_an_edited_row_makes_nobody_new(full: Store, tmp_path: Path, kind: str, 
     done = import_study(full, "jsonl", lines(tmp_path / "a.jsonl", edited))
     assert outcome(done) == (0, 0, [f"a.jsonl, line 1: {reason}"])
     assert len(get_overview(full).annotators) == 3
-    assert [one["label"] for one in read_answers(full)] == [one["label"] for one in before]
+    assert [one["label"] for one in read_answers(full)] == before
 
 
-def test_an_annotator_is_known_by_number_whatever_else_was_edited(full: Store, tmp_path: Path) -> None:
+def test_annotators_are_recognized_by_number(full: Store, tmp_path: Path) -> None:
     rows = [one | {"at": one["at"] + 5, "outside": "somebody", "milliseconds": 7} for one in exported(full)]
     file = write(tmp_path / "a.csv", format_csv(rows, list(rows[0])))
     assert outcome(import_study(full, "csv", file)) == (0, 18, [])
     assert len(get_overview(full).annotators) == 3
 
 
-def test_the_same_number_in_a_study_made_again_is_somebody_else(full: Store, copy: Store, tmp_path: Path) -> None:
+def test_the_same_number_in_another_database_is_another_annotator(full: Store, copy: Store, tmp_path: Path) -> None:
     add_annotators(copy, 1)
     import_study(copy, "jsonl", lines(tmp_path / "a.jsonl", *exported(full)))
     names = [(one[0], one[2]) for one in progress(copy)]
@@ -501,14 +472,14 @@ def test_the_same_number_in_a_study_made_again_is_somebody_else(full: Store, cop
 
 
 @pytest.mark.parametrize("number", [99, "x", [1]])
-def test_a_number_that_nobody_has_is_refused(full: Store, tmp_path: Path, number: Any) -> None:
+def test_unknown_annotator_numbers_are_refused(full: Store, tmp_path: Path, number: Any) -> None:
     rows = exported(full)
     rows[1]["annotator"] = number
     with pytest.raises(StudyError, match=r"^a\.jsonl, line 2: there is no annotator \[?\w+\]? in this study\.$"):
         import_study(full, "jsonl", lines(tmp_path / "a.jsonl", *rows))
 
 
-def test_a_check_is_no_real_item(full: Store, copy: Store, tmp_path: Path) -> None:
+def test_checks_are_not_imported_as_real_items(full: Store, copy: Store, tmp_path: Path) -> None:
     """By its kind and its number, which must agree, and by its label."""
     [check, *_] = [one for one in exported(full) if one["kind"] == "check"]
     for kind in ("real", "practice"):
@@ -532,7 +503,7 @@ def submissions(path: Path, *rows: tuple[str, str]) -> Path:
     return write(path, "\n".join([SUBMISSIONS, *(f"67{n},{who},{s},{cells}" for n, (who, s) in enumerate(rows)), ""]))
 
 
-def test_prolific_says_who_has_left(asking: Store, tmp_path: Path) -> None:
+def test_prolific_statuses_become_states(asking: Store, tmp_path: Path) -> None:
     gone = [("b", "RETURNED"), ("c", "TIMED-OUT"), ("d", "REJECTED"), ("e", "SCREENED OUT")]
     here = [("a", "APPROVED"), ("f", "ACTIVE"), ("g", "AWAITING REVIEW")]
     file = submissions(tmp_path / "prolific_export.csv", *gone, *here, ("b", "APPROVED"))
@@ -548,23 +519,20 @@ def test_prolific_says_who_has_left(asking: Store, tmp_path: Path) -> None:
     assert get_overview(asking).annotators[-1].state == "left"
 
 
-def test_places_of_whoever_is_gone_are_free_again(empty: Store, tmp_path: Path) -> None:
+def test_rejected_participants_release_their_places(empty: Store, tmp_path: Path) -> None:
     first, _, third, *_ = numbers(empty)
     rows = [row(item, name) for name in "ab" for item in (first, third)]
     import_study(empty, "jsonl", lines(tmp_path / "a.jsonl", *rows))
     file = submissions(tmp_path / "p.csv", ("c", "ACTIVE"), ("a", "REJECTED"), ("b", "RETURNED"))
     assert outcome(import_study(empty, "prolific", file)) == (1, 2, [])
-    assert [(one.outside, one.state, one.started) for one in get_overview(empty).annotators] == [
-        ("a", "excluded", False),
-        ("b", "left", False),
-        ("c", "active", False),
-    ]
+    found = [(one.outside, one.state, one.started) for one in get_overview(empty).annotators]
+    assert found == [("a", "excluded", False), ("b", "left", False), ("c", "active", False)]
     assert get_overview(empty).n_answered == 2
     again = lines(tmp_path / "a.jsonl", row(first, "d"), row(third, "d"))
     assert outcome(import_study(empty, "jsonl", again)) == (2, 0, [])
 
 
-def test_a_file_of_prolific_is_refusedparse_whole(asking: Store, tmp_path: Path) -> None:
+def test_problems_of_a_prolific_file_are_reported_together(asking: Store, tmp_path: Path) -> None:
     file = write(tmp_path / "p.csv", f"Participant id,Status\na,REJECTED\nb,REJECT\n,ACTIVE\n{'b' * 201},ACTIVE\n")
     assert refusal(asking, "prolific", file) == [
         "p.csv, line 3: REJECT is not a status of Prolific. Did you mean REJECTED?",

@@ -23,7 +23,7 @@ from studies import FakeModel, First, corpus, load, plan, study, text_of, two_wa
 DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
 
-def test_each_document_is_cut_in_each_condition() -> None:
+def test_each_document_is_cut_in_every_condition() -> None:
     made = plan()
     assert [one.name for one in made.study.conditions] == ["human", "random", "run", "fresh", "full"]
     assert [(item.document, item.condition) for item in made.items] == [(d, c) for d in range(6) for c in range(5)]
@@ -39,23 +39,23 @@ def test_each_document_is_cut_in_each_condition() -> None:
         assert {item.label for item in (human, scattered, run, fresh, full)} == {("neg", "pos")[number % 2]}
 
 
-def test_items_tell_nothing_of_condition_or_document() -> None:
+def test_items_do_not_reveal_their_document() -> None:
     made = plan()
     for item in (*made.items, *made.practice, *made.checks):
         assert item.rationale.id == ""
         assert text_of(item) == text_of(item).lower()
 
 
-def test_casing_can_be_kept_for_all() -> None:
+def test_casing_can_be_kept() -> None:
     assert all(word.startswith("Word") for item in plan(casing="kept").items for word in item.rationale.words)
 
 
-def test_queries_come_along_in_the_same_casing() -> None:
+def test_queries_have_the_casing_of_the_texts() -> None:
     made = make_plan(study(two_ways()), corpus(query="Is it Good"), load)
     assert {item.rationale.query for item in (*made.items, *made.practice)} == {("is", "it", "good")}
 
 
-def test_practice_is_of_other_documents_and_all_conditions() -> None:
+def test_practice_uses_other_documents_in_all_conditions() -> None:
     made = plan(practice=10)
     sampled = {item.rationale.words[0].partition(".")[0] for item in made.items}
     practised = [item.rationale.words[0].partition(".")[0] for item in made.practice]
@@ -64,7 +64,7 @@ def test_practice_is_of_other_documents_and_all_conditions() -> None:
     assert Counter(item.condition for item in made.practice) == dict.fromkeys(range(5), 2)
 
 
-def test_checks_ask_for_certain_answers() -> None:
+def test_checks_ask_for_specific_answers() -> None:
     first, second = make_plan(study(checks=2, labels={"neg": "Bad"}), corpus(), load).checks
     assert text_of(first) == (
         "this is a check that you are reading . please choose bad , not confident and very easy ."
@@ -73,7 +73,7 @@ def test_checks_ask_for_certain_answers() -> None:
     assert second.expected == Answer("pos", 4, 1)
 
 
-def test_a_check_asks_about_something_like_all_others() -> None:
+def test_checks_have_queries_of_unseen_documents() -> None:
     examples = [
         replace(example, document=replace(example.document, query=("Is", f"it{number}")))
         for number, example in enumerate(corpus())
@@ -92,12 +92,12 @@ def test_there_are_no_more_checks_than_documents() -> None:
     assert len(plan(two_ways(), sample=2, checks=3).checks) == 2
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_determines_the_plan() -> None:
     assert plan(seed=3) == plan(seed=3)
     assert plan(seed=3).documents != plan(seed=4).documents
 
 
-def test_shared_texts_are_numbered_and_drawn_last() -> None:
+def test_shared_texts_are_numbered_and_sampled_last() -> None:
     asked = corpus(20, n_asked=2)
     assert len({source.text for source in make_plan(study(two_ways(), sample=10), asked, load).documents}) == 10
     many = make_plan(study(two_ways(), sample=18), asked, load).documents
@@ -105,7 +105,7 @@ def test_shared_texts_are_numbered_and_drawn_last() -> None:
     assert all(Counter(source.text for source in many)[source.text] <= 2 for source in many)
 
 
-def test_what_somebody_should_know_is_said() -> None:
+def test_plans_have_warnings() -> None:
     examples = corpus()
     trained: Any = FakeModel(
         First(8), fingerprints=TrainingFingerprints.from_documents(example.document for example in examples)
@@ -126,7 +126,7 @@ def refused(examples: list[Example], ways: dict[str, Any], load: LoadModel = loa
     return str(caught.value)
 
 
-def test_what_a_corpus_cannot_give_is_told_at_once() -> None:
+def test_all_problems_of_a_plan_are_reported_at_once() -> None:
     def strange(folder: str) -> Any:
         if folder == "gone":
             raise ValueError("There is no folder gone.")
@@ -147,7 +147,7 @@ def test_what_a_corpus_cannot_give_is_told_at_once() -> None:
     ]
 
 
-def test_single_texts_models_are_refused_for_pairs() -> None:
+def test_models_without_queries_are_refused_for_documents_with_queries() -> None:
     assert refused(corpus(query="why ?"), {"a": {"model": "model-2"}}) == (
         "conditions.a: the model was trained without queries. Choose one that was trained with queries, like the "
         "documents."
@@ -198,7 +198,7 @@ def test_random_words_keep_their_number_and_order(
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5)), min_size=1, max_size=30), st.data())
-def test_samples_have_the_mix_of_labels(rows: list[tuple[str, int]], data: st.DataObject) -> None:
+def test_samples_have_the_label_proportions_of_the_corpus(rows: list[tuple[str, int]], data: st.DataObject) -> None:
     examples = [Example(Document.from_words([f"text{text}"], id=str(i)), label) for i, (label, text) in enumerate(rows)]
     n = data.draw(st.integers(1, len(examples)))
     places = sample_documents(examples, n, np.random.default_rng(0))
@@ -208,7 +208,7 @@ def test_samples_have_the_mix_of_labels(rows: list[tuple[str, int]], data: st.Da
 
 
 @pytest.mark.parametrize(("name", "n_texts"), [("movies", 100), ("multirc", 83)])
-def test_the_papers_corpora_make_studies(name: str, n_texts: int) -> None:
+def test_studies_on_corpora_of_the_paper(name: str, n_texts: int) -> None:
     if not DATA.is_dir():
         message = f"The corpora are not at {DATA}. Name their folder in FRESH_DATA."
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
@@ -223,7 +223,7 @@ def test_the_papers_corpora_make_studies(name: str, n_texts: int) -> None:
     assert lengths[0::3] == lengths[2::3]
 
 
-def test_sst_has_no_human_rationales() -> None:
+def test_documents_without_human_rationales_are_reported() -> None:
     examples = [Example(e.document, e.label) for e in corpus()]
     assert "but there are 0 with marked words" in refused(examples, two_ways())
     unmarked = [replace(e, human=Mask(np.zeros(8, dtype=bool))) for e in corpus()]
@@ -231,7 +231,7 @@ def test_sst_has_no_human_rationales() -> None:
     assert "but there are 7 with marked words" in refused([*corpus(7), *unmarked[7:]], two_ways())
 
 
-def test_labels_take_turns_in_practice_and_examples() -> None:
+def test_labels_alternate_in_practice_and_examples() -> None:
     made = plan(two_ways(), n=40, sample=6, practice=4, examples=2)
     assert len({item.label for item in made.practice[:2]}) == 2
     assert len({item.label for item in made.practice[2:]}) == 2
@@ -239,7 +239,7 @@ def test_labels_take_turns_in_practice_and_examples() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=12))
-def test_taking_turns_keeps_all_and_their_order(labels: list[str]) -> None:
+def test_alternating_keeps_all_examples_and_their_order(labels: list[str]) -> None:
     given_ones = [Example(Document.from_text(f"text {n}", str(n)), label) for n, label in enumerate(labels)]
     turned = alternate_labels(given_ones)
     assert sorted(map(id, turned)) == sorted(map(id, given_ones))
@@ -251,18 +251,18 @@ def test_taking_turns_keeps_all_and_their_order(labels: list[str]) -> None:
         assert len({one.label for one in turned[turn * n_labels : (turn + 1) * n_labels]}) == n_labels
 
 
-def test_labels_stand_in_the_order_of_the_study() -> None:
+def test_labels_have_the_order_of_the_study_file() -> None:
     labels = {"pos": "Good", "neg": "Bad"}
     assert list(make_plan(study(two_ways(), labels), corpus(), load).labels.items()) == list(labels.items())
     assert list(make_plan(study(two_ways(), {"pos": "Good"}), corpus(), load).labels) == ["pos", "neg"]
     assert list(make_plan(study(two_ways()), corpus(), load).labels) == ["neg", "pos"]
 
 
-def test_a_name_that_no_corpus_has_is_refused(tmp_path: Path) -> None:
+def test_unknown_corpora_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"imdb does not exist.*Set corpus in s\.toml.*sst, agnews.*data_dir"):
         read_documents(StudyConfig("imdb"), Path("s.toml"))
 
 
-def test_the_default_texts_are_true_of_all_conditions() -> None:
+def test_the_default_texts_fit_all_conditions() -> None:
     assert "short" not in StudyTexts().consent
     assert StudyTexts().instructions.startswith("Each page shows a text, or only some words of one:")

@@ -26,7 +26,7 @@ def statuses(store: Store) -> list[str]:
     return [one.status for one in get_overview(store).annotators]
 
 
-def test_people_have_finished_when_nothing_may_come(make_store: MakeStore) -> None:
+def test_annotators_are_finished_when_nothing_can_follow(make_store: MakeStore) -> None:
     """Two people can complete it: who has read all documents has finished, and who waits for others has not."""
     store = as_earlier(make_store(sample=4, practice=0, checks=0, per_item=1))
     enroll(store, "p0")
@@ -46,7 +46,7 @@ def test_people_have_finished_when_nothing_may_come(make_store: MakeStore) -> No
     assert statuses(store) == ["not started", "left", "excluded", "active"]
 
 
-def test_who_has_a_check_to_answer_has_not_finished(make_store: MakeStore) -> None:
+def test_annotators_with_a_due_check_are_not_finished(make_store: MakeStore) -> None:
     store = make_store(sample=1, practice=0, checks=1)
     [who] = join(store, "p1")
     work(store, who, 1)
@@ -81,7 +81,7 @@ def test_missing_annotators_are_counted(make_store: MakeStore) -> None:
     assert n_more() == 0  # who has a code can give all that is missing
 
 
-def test_everybody_is_seen_and_who_does_not_read_is_flagged(make_store: MakeStore) -> None:
+def test_the_overview_counts_answers_and_flags_annotators(make_store: MakeStore) -> None:
     store = make_store(sample=4, practice=1, checks=1, per_item=2)
     for number, who in enumerate(join(store, "p0", "p1", "p2", "p3")):
         while (task := next_item(store, who)) is not None:
@@ -113,7 +113,7 @@ def test_everybody_is_seen_and_who_does_not_read_is_flagged(make_store: MakeStor
         (0, 0, None, False),
     ],
 )
-def test_whoever_fails_checks_or_is_too_fast_is_flagged(
+def test_failed_checks_and_fast_answers_are_flagged(
     n_checks: int, n_failed: int, seconds: float | None, flagged: bool
 ) -> None:
     for state in ("active", "left", "excluded"):
@@ -121,7 +121,7 @@ def test_whoever_fails_checks_or_is_too_fast_is_flagged(
         assert person.flagged == (flagged and state != "excluded")
 
 
-def test_conditions_stand_as_their_answers_do(stored: Store) -> None:
+def test_the_status_of_conditions(stored: Store) -> None:
     for who in join(stored, "p1", "p2"):
         work(stored, who, 2, Answer("pos", 2, 2, 4000))
     found = {one.condition: one for one in get_condition_status(stored)}
@@ -133,7 +133,7 @@ def test_conditions_stand_as_their_answers_do(stored: Store) -> None:
     assert found["human"].agreement.raw is None  # nobody compares yet: each text has one answer
 
 
-def test_time_that_was_not_measured_is_left_out_and_taken_back(make_store: MakeStore, tmp_path: Path) -> None:
+def test_unmeasured_times_are_exported_as_missing(make_store: MakeStore, tmp_path: Path) -> None:
     settings = {"sample": 3, "practice": 0, "checks": 0, "per_item": 2}
     store = make_store(**settings)
     first, second = join(store, "p1", "p2")

@@ -2,6 +2,8 @@
 
 import csv
 import json
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elsewhere import SHOWN, annotation, answers, asked, items, lines, numbers, outcome, task, text_of, write
+from elsewhere import (
+    SHOWN,
+    annotation,
+    answers,
+    items,
+    lines,
+    make_asking,
+    numbers,
+    outcome,
+    refusal,
+    task,
+    text_of,
+    write,
+)
 from fresh.errors import DataError, StudyError
 from fresh.study.answers import Answer
 from fresh.study.importing import import_study
-from fresh.study.overview import get_overview, read_responses
+from fresh.study.overview import get_overview
 from fresh.study.raw_answers import MAX_TIMESTAMP, parse_timestamp
 from fresh.study.store import Store
 
@@ -26,25 +41,16 @@ BATCH = (
 SCALES = {"confidence": "pretty confident", "readability": "easy"}  # 3 and 4
 
 
-@pytest.fixture
-def asking(tmp_path: Path) -> "Store":
-    return asked(tmp_path / "study")
-
-
-def refusal(store: Store, form: str, path: Path) -> list[str]:
-    """Import what must be refused; nothing of it may stay."""
-    with pytest.raises(StudyError) as caught:
-        import_study(store, form, path)
-    assert read_responses(store) == []
-    return str(caught.value).splitlines()
-
-
 def batch(path: Path, *rows: dict[str, str]) -> Path:
     """Results of a batch of Mechanical Turk."""
     extra = sorted({name for row in rows for name in row if name.startswith("Answer.")})
-    names = [*BATCH.split(","), "Input.item", "Input.text", *extra, "Approve", "Reject"]
+    return table(path, [*BATCH.split(","), "Input.item", "Input.text", *extra, "Approve", "Reject"], rows)
+
+
+def table(path: Path, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names, restval="", quoting=csv.QUOTE_ALL)
+        delimiter = "\t" if path.suffix == ".tsv" else ","
+        writer = csv.DictWriter(file, names, restval="", quoting=csv.QUOTE_NONNUMERIC, delimiter=delimiter)
         writer.writeheader()
         writer.writerows(rows)
     return path
@@ -61,7 +67,7 @@ def assignment(item: int, label: str = "pos", **others: str) -> dict[str, str]:
     return {**about, "Answer.taskAnswers": json.dumps([boxes]), **others}
 
 
-def test_pages_of_crowd_elements_are_read(asking: Store, tmp_path: Path) -> None:
+def test_mturk_crowd_elements_are_read(asking: Store, tmp_path: Path) -> None:
     one, two, three, *_ = items(asking)
     rows = [assignment(one), assignment(two, "neg"), assignment(three, Reject="too fast")]
     file = batch(tmp_path / "Batch_1_batch_results.csv", *rows)
@@ -71,7 +77,7 @@ def test_pages_of_crowd_elements_are_read(asking: Store, tmp_path: Path) -> None
     assert outcome(import_study(asking, "mturk", file)) == (0, 2, left)
 
 
-def test_boxes_of_mechanical_turk_are_read(asking: Store, tmp_path: Path) -> None:
+def test_mturk_checkbox_columns_are_read(asking: Store, tmp_path: Path) -> None:
     first, second, third = numbers(asking)[:3]  # the first two are one document
 
     def worked(item: int, worker: str = "W1", **others: str) -> dict[str, str]:
@@ -104,7 +110,7 @@ def test_boxes_of_mechanical_turk_are_read(asking: Store, tmp_path: Path) -> Non
     assert answers(asking)[0] == (first, Answer("pos", 2, 4, 12_000))
 
 
-def test_broken_cells_of_mechanical_turk_are_named(asking: Store, tmp_path: Path) -> None:
+def test_invalid_mturk_cells_are_reported(asking: Store, tmp_path: Path) -> None:
     [one, *_] = items(asking)
     rows = [
         assignment(one, **{"Answer.taskAnswers": "[{"}),
@@ -138,7 +144,7 @@ def state(user: str, done: dict[int, list[Any]]) -> dict[str, Any]:
     }
 
 
-def test_a_folder_of_potato_is_read(asking: Store, tmp_path: Path) -> None:
+def test_potato_output_folders_are_read(asking: Store, tmp_path: Path) -> None:
     one, two, three, four, other, *_ = items(asking)
     out = tmp_path / "potato-annotated"
     write(out / "ann" / "user_state.json", state("ann", {one: pairs(), two: pairs("Bad & dull"), other: pairs()}))
@@ -154,7 +160,7 @@ def test_a_folder_of_potato_is_read(asking: Store, tmp_path: Path) -> None:
     assert outcome(import_study(asking, "potato", out / "ann" / "user_state.json")) == (0, 2, left[:1])
 
 
-def test_exports_of_potato_are_read(asking: Store, tmp_path: Path) -> None:
+def test_potato_exports_are_read(asking: Store, tmp_path: Path) -> None:
     one, two, three, *_ = items(asking)
     scales = {name: {step: step} for name, step in SCALES.items()}
     line = {"instance_id": str(one), "user_id": "ann", "labels": {"label": {"Good": "Good"}, **scales}}
@@ -169,7 +175,7 @@ def test_exports_of_potato_are_read(asking: Store, tmp_path: Path) -> None:
     assert [given.label for _, given in answers(asking)] == ["pos", "neg", "pos"]
 
 
-def test_potato_1_names_annotators_by_folders(asking: Store, tmp_path: Path) -> None:
+def test_potato_1_names_annotators_by_folder(asking: Store, tmp_path: Path) -> None:
     [one, *_] = items(asking)
     chosen = {"label": {"Good": "true"}, "confidence": {"1": "true"}, "readability": {"easy": "true"}}
     behavior = {"time_string": "Time spent: 0d 0h 1m 5s "}
@@ -180,7 +186,7 @@ def test_potato_1_names_annotators_by_folders(asking: Store, tmp_path: Path) -> 
     assert get_overview(asking).annotators[0].outside == "ann@x.org"
 
 
-def test_what_is_not_of_potato_is_refused(asking: Store, tmp_path: Path) -> None:
+def test_invalid_potato_files_are_refused(asking: Store, tmp_path: Path) -> None:
     [one, *_] = items(asking)
     with pytest.raises(StudyError, match=r"no folders with user_state\.json or annotated_instances\.jsonl"):
         import_study(asking, "potato", tmp_path)
@@ -198,7 +204,7 @@ def test_what_is_not_of_potato_is_refused(asking: Store, tmp_path: Path) -> None
     ]
 
 
-def test_tasks_of_label_studio_are_read(asking: Store, tmp_path: Path) -> None:
+def test_label_studio_tasks_are_read(asking: Store, tmp_path: Path) -> None:
     one, two, three, four, *_ = items(asking)
     person = {"id": 8, "email": "ann@x.org", "first_name": "", "last_name": ""}
     tasks = [
@@ -222,7 +228,7 @@ def test_tasks_of_label_studio_are_read(asking: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["json", "csv", "tsv"])
-def test_flat_exports_of_label_studio_are_read(asking: Store, tmp_path: Path, ending: str) -> None:
+def test_flat_label_studio_exports_are_read(asking: Store, tmp_path: Path, ending: str) -> None:
     one, two, *_ = items(asking)
     rated: Any = [{"rating": 4}]
     flat = {"text": text_of(asking, one), "label": "pos", "confidence": "3", "annotator": 7, "lead_time": 900_000.5}
@@ -237,16 +243,12 @@ def test_flat_exports_of_label_studio_are_read(asking: Store, tmp_path: Path, en
         write(path, rows)
     else:
         rows[0]["readability"] = json.dumps(rated)
-        with path.open("w", newline="", encoding="utf-8") as file:
-            delimiter = {"csv": ",", "tsv": "\t"}[ending]
-            writer = csv.DictWriter(file, sorted(rows[0]), quoting=csv.QUOTE_NONNUMERIC, delimiter=delimiter)
-            writer.writeheader()
-            writer.writerows(rows)
+        table(path, sorted(rows[0]), rows)
     assert outcome(import_study(asking, "label_studio", path)) == (1, 0, [])
     assert answers(asking) == [(one, Answer("pos", 3, 4, 7 * 24 * 3_600_000))]  # a page that lay open for days
 
 
-def test_what_is_not_of_label_studio_is_refused(asking: Store, tmp_path: Path) -> None:
+def test_invalid_label_studio_files_are_refused(asking: Store, tmp_path: Path) -> None:
     [one, *_] = items(asking)
     [line] = refusal(asking, "label_studio", write(tmp_path / "a.json", [{"item": one}]))
     assert line.startswith("a.json, row 1: this is not an answer in the format of Label Studio. Import its export")
@@ -256,26 +258,24 @@ def test_what_is_not_of_label_studio_is_refused(asking: Store, tmp_path: Path) -
     assert found == ["a.json, row 1, annotation 1: there must be exactly one label."]
 
 
-def test_labels_that_are_shown_as_each_other_are_not_mixed_up(tmp_path: Path) -> None:
+def test_labels_with_swapped_texts_are_told_apart(tmp_path: Path) -> None:
     """Potato saves what people read, Label Studio what it stands for."""
-    store = asked(tmp_path / "swapped", {"neg": "pos", "pos": "neg"})
-    one, two, *_ = items(store)
-    import_study(store, "potato", write(tmp_path / "ann" / "user_state.json", state("ann", {one: pairs("pos")})))
-    import_study(store, "label_studio", write(tmp_path / "a.json", [task(two, annotation(1, "pos"))]))
-    assert [given.label for _, given in answers(store)] == ["neg", "pos"]
-    store.close()
+    with closing(make_asking(tmp_path / "swapped", {"neg": "pos", "pos": "neg"})) as store:
+        one, two, *_ = items(store)
+        import_study(store, "potato", write(tmp_path / "ann" / "user_state.json", state("ann", {one: pairs("pos")})))
+        import_study(store, "label_studio", write(tmp_path / "a.json", [task(two, annotation(1, "pos"))]))
+        assert [given.label for _, given in answers(store)] == ["neg", "pos"]
 
 
-def test_labels_that_are_called_true_and_false_are_read(tmp_path: Path) -> None:
-    store = asked(tmp_path / "facts", {"neg": "false", "pos": "true"})
-    one, two, three, four, *_ = items(store)
-    given = state("ann", {one: pairs("false"), two: pairs("true")})
-    import_study(store, "potato", write(tmp_path / "ann" / "user_state.json", given))
-    for column, item in (("label.false", three), ("label", four)):
-        row = f"instance_id,user_id,{column},confidence,readability\n{item},ann,false,1,5\n"
-        import_study(store, "potato", write(tmp_path / "annotations.csv", row))
-    assert sorted(given.label for _, given in answers(store)) == ["neg", "neg", "neg", "pos"]
-    store.close()
+def test_labels_named_true_and_false_are_read(tmp_path: Path) -> None:
+    with closing(make_asking(tmp_path / "facts", {"neg": "false", "pos": "true"})) as store:
+        one, two, three, four, *_ = items(store)
+        given = state("ann", {one: pairs("false"), two: pairs("true")})
+        import_study(store, "potato", write(tmp_path / "ann" / "user_state.json", given))
+        for column, item in (("label.false", three), ("label", four)):
+            row = f"instance_id,user_id,{column},confidence,readability\n{item},ann,false,1,5\n"
+            import_study(store, "potato", write(tmp_path / "annotations.csv", row))
+        assert sorted(given.label for _, given in answers(store)) == ["neg", "neg", "neg", "pos"]
 
 
 def test_files_that_cannot_be_read_are_refused(asking: Store, tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_files_that_cannot_be_read_are_refused(asking: Store, tmp_path: Path) ->
         import_study(asking, "doccano", tmp_path / "a.csv")
 
 
-def test_letters_that_end_lines_elsewhere_do_not_end_rows(asking: Store, tmp_path: Path) -> None:
+def test_unicode_line_separators_do_not_end_rows(asking: Store, tmp_path: Path) -> None:
     [first, *_] = numbers(asking)
     row = {"annotator": "Zo\u2028e\x85", "item": first, "label": "pos", "confidence": 2.0, "readability": 3}
     file = write(tmp_path / "a.jsonl", json.dumps(row, ensure_ascii=False) + "\n\n")
@@ -299,7 +299,7 @@ def test_letters_that_end_lines_elsewhere_do_not_end_rows(asking: Store, tmp_pat
     assert import_study(asking, "mturk", batch(tmp_path / "b.csv", assignment(first, Title="a\nb\u2028c"))).n_new == 1
 
 
-def test_times_of_tools_are_read() -> None:
+def test_timestamps_of_all_tools_are_parsed() -> None:
     for written in ("2026-03-09T22:16:08.728353Z", "2026-03-09T22:16:08.728353"):
         assert parse_timestamp(written) == 1_773_094_568_728
     assert parse_timestamp("Mon Mar 09 22:16:08 PDT 2026") == 1_773_119_768_000
@@ -310,6 +310,6 @@ def test_times_of_tools_are_read() -> None:
 
 
 @given(st.text() | st.floats() | st.integers())
-def test_any_time_of_a_tool_is_read_or_not(written: Any) -> None:
+def test_any_timestamp_is_parsed_or_ignored(written: Any) -> None:
     found = parse_timestamp(written)
     assert found is None or 0 <= found <= MAX_TIMESTAMP

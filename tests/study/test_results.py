@@ -23,7 +23,7 @@ RESPONSES = [
 ]
 
 
-def test_the_tables_are_those_computed_by_hand() -> None:
+def test_results_match_hand_computation() -> None:
     found = make_results(RESPONSES, ("A", "B", "C"), ("neg", "pos"), 3, 12)
     first, second = found.rows
     assert (first.condition, first.n_items, first.n_answers, first.n_ties) == ("A", 2, 6, 0)
@@ -45,7 +45,7 @@ def test_the_tables_are_those_computed_by_hand() -> None:
     assert found.notes[0] == "11 of 12 answers by 6 annotators. Still missing: 1."
 
 
-def test_tests_are_paired_by_text_and_by_person() -> None:
+def test_tests_are_paired_by_text_and_by_annotator() -> None:
     [accuracy, confidence, readability] = compare_conditions(RESPONSES, ("A", "B"))
     assert (accuracy.measure, accuracy.n_documents, accuracy.difference.value) == ("accuracy", 2, 0.75)
     assert accuracy.p_documents == 0.5  # two texts, both better: 2 of 4 swaps
@@ -56,7 +56,7 @@ def test_tests_are_paired_by_text_and_by_person() -> None:
     assert readability.adjusted == 1
 
 
-def test_the_figures_of_one_row_never_move_to_another() -> None:
+def test_a_dropped_answer_changes_no_other_row() -> None:
     """The original shifted ratings by a row for each answer that it dropped: here an answer is one thing."""
     whole = make_results(RESPONSES, ("A", "B"), ("neg", "pos"), 3, 12).rows
     fewer = make_results(RESPONSES[1:], ("A", "B"), ("neg", "pos"), 3, 12).rows
@@ -65,7 +65,7 @@ def test_the_figures_of_one_row_never_move_to_another() -> None:
     assert fewer[0].accuracy.value == pytest.approx(0.75)
 
 
-def test_tables_are_written() -> None:
+def test_tables_are_formatted() -> None:
     found = make_results(RESPONSES, ("A", "B"), ("neg", "pos"), 3, 12, "Films")
     text = found.to_markdown()
     assert text.startswith("# Films\n\n| condition | items |")
@@ -76,19 +76,19 @@ def test_tables_are_written() -> None:
     assert '"per_item": 3' in found.to_json()
 
 
-def test_a_single_item_has_no_deviation() -> None:
+def test_a_single_item_has_no_standard_deviation() -> None:
     one = make_results(RESPONSES[:1], ("A",), ("neg", "pos"), 3, 12)
     assert one.rows[0].confidence.sd is None
     assert one.differences == ()
     assert "–" in one.to_markdown()
 
 
-def test_no_answers_have_no_results() -> None:
+def test_a_study_without_answers_has_no_results() -> None:
     with pytest.raises(StudyError, match="no answers yet"):
         make_results([], ("A",), ("neg", "pos"), 3, 12)
 
 
-def test_no_probability_is_nothing() -> None:
+def test_p_values_are_never_shown_as_zero() -> None:
     formatted = ["<.001", "<.001", "<.001", ".001", "1.000", "–"]
     assert [format_p(p) for p in (0.0, 0.0004, 0.00099, 0.001, 1.0, None)] == formatted
     answers = [
@@ -100,7 +100,7 @@ def test_no_probability_is_nothing() -> None:
     assert first[4] == "<.001"
 
 
-def test_a_title_is_text_in_markdown_too() -> None:
+def test_titles_are_escaped_in_markdown() -> None:
     answers = [Response(1, 1, 0, 0, "a", "pos", "pos", 1, 1)]
     made = make_results(answers, "a", ["neg", "pos"], 1, 1, "C# *and* [F](x) <b>_1_ | 2")
     assert made.to_markdown().splitlines()[0] == r"# C\# \*and\* \[F\](x) \<b\>\_1\_ \| 2"

@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 
 from elsewhere import write
 from fresh.errors import NotAssignedError, StudyError
-from fresh.study.annotators import add_annotators, exclude, leave, readmit, record_consent, release_expired, set_paused
+from fresh.study.annotators import exclude, leave, readmit, record_consent, release_expired, set_paused
 from fresh.study.answers import Answer
 from fresh.study.importing import import_study
 from fresh.study.overview import get_overview, read_responses
@@ -37,12 +37,6 @@ from studies import HOURS, YES, MakeStore, enroll, get_item, join, plan, two_way
 NO = Answer("neg", 1, 2, 900)
 
 
-@pytest.fixture
-def eight(database: str) -> "Store":
-    """Eight answers, which two people can give."""
-    return create_study(database, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1))
-
-
 def count(store: Store, table: type[Base]) -> int:
     with store.read_session() as session:
         return session.scalar(select(func.count()).select_from(table)) or 0
@@ -62,7 +56,7 @@ def check_places(store: Store) -> None:
             assert item.taken == taken.get(item.id, 0) <= item.wanted
 
 
-def test_somebody_practises_answers_is_checked_and_is_done(stored: Store) -> None:
+def test_annotators_get_practice_real_items_and_checks(stored: Store) -> None:
     [who] = join(stored, "p1")
     kinds: list[str] = []
     while (task := next_item(stored, who)) is not None:
@@ -77,7 +71,7 @@ def test_somebody_practises_answers_is_checked_and_is_done(stored: Store) -> Non
     check_places(stored)
 
 
-def test_what_cannot_be_saved_is_refused(stored: Store) -> None:
+def test_invalid_answers_are_refused(stored: Store) -> None:
     one, two = join(stored, "p1", "p2")
     work(stored, one, 1)
     task = get_item(stored, one)
@@ -93,7 +87,7 @@ def test_what_cannot_be_saved_is_refused(stored: Store) -> None:
         next_item(stored, enroll(stored, "new"))
 
 
-def test_practice_and_checks_are_answered_in_their_turn_only(make_store: MakeStore) -> None:
+def test_practice_and_checks_are_answered_in_order(make_store: MakeStore) -> None:
     store = make_store(sample=6, practice=2, checks=2, per_item=2)
     who = enroll(store, "p1")
     first, second = of_kind(store, "practice")
@@ -110,7 +104,7 @@ def test_practice_and_checks_are_answered_in_their_turn_only(make_store: MakeSto
     assert (seen.count("practice"), seen.count("check"), seen.count("real")) == (2, 2, 6)
 
 
-def test_feedback_is_for_answered_practice_and_examples_cannot_be_answered(stored: Store) -> None:
+def test_feedback_needs_answered_practice_and_examples_take_no_answers(stored: Store) -> None:
     [who] = join(stored, "p1")
     practice, check = (of_kind(stored, kind)[0] for kind in ("practice", "check"))
     task = get_item(stored, who)
@@ -132,7 +126,7 @@ def test_feedback_is_for_answered_practice_and_examples_cannot_be_answered(store
         save_answer(stored, who, item, YES)
 
 
-def test_a_paused_study_takes_answers_and_gives_nothing_out(stored: Store) -> None:
+def test_a_paused_study_saves_answers_and_assigns_nothing(stored: Store) -> None:
     [who] = join(stored, "p1")
     task = get_item(stored, who)
     set_paused(stored, True)
@@ -144,7 +138,9 @@ def test_a_paused_study_takes_answers_and_gives_nothing_out(stored: Store) -> No
 
 
 @pytest.mark.parametrize(("end", "n_counted"), [(leave, 2), (exclude, 0)])
-def test_who_is_gone_gives_places_back(stored: Store, end: Callable[[Store, int], int], n_counted: int) -> None:
+def test_annotators_who_leave_or_are_excluded_release_their_places(
+    stored: Store, end: Callable[[Store, int], int], n_counted: int
+) -> None:
     who, *others = join(stored, *"abcdef")
     work(stored, who, 2)
     held = get_item(stored, who)
@@ -159,7 +155,7 @@ def test_who_is_gone_gives_places_back(stored: Store, end: Callable[[Store, int]
     check_places(stored)
 
 
-def test_late_answers_are_taken_while_there_is_a_place(stored: Store) -> None:
+def test_late_answers_are_saved_while_a_place_is_free(stored: Store) -> None:
     who, late, *others = join(stored, *"abcdef")
     for one in (who, late):
         work(stored, one, 1)
@@ -174,7 +170,7 @@ def test_late_answers_are_taken_while_there_is_a_place(stored: Store) -> None:
     check_places(stored)
 
 
-def test_two_servers_do_not_go_beyond_the_plan(stored: Store, database: str) -> None:
+def test_two_servers_do_not_exceed_the_plan(stored: Store, database: str) -> None:
     people = join(stored, *"abcdefghijkl")
     barrier = threading.Barrier(12)
     with closing(open_study(database)) as other, ThreadPoolExecutor(12) as pool:
@@ -187,7 +183,7 @@ def test_two_servers_do_not_go_beyond_the_plan(stored: Store, database: str) -> 
     check_places(stored)
 
 
-def test_one_person_at_two_windows_gets_one_item_and_one_answer(stored: Store) -> None:
+def test_two_windows_of_one_annotator_get_one_item_and_one_answer(stored: Store) -> None:
     [who] = join(stored, "p1")
     work(stored, who, 1)
     with ThreadPoolExecutor(8) as pool:
@@ -197,7 +193,7 @@ def test_one_person_at_two_windows_gets_one_item_and_one_answer(stored: Store) -
     assert len({one.answer for one in saved}) == 1
 
 
-def test_who_gets_nothing_may_get_what_others_give_back(make_store: MakeStore) -> None:
+def test_waiting_annotators_get_released_items(make_store: MakeStore) -> None:
     store = make_store(sample=1, practice=0, checks=0, per_item=1)
     first, second, third = people = join(store, "p1", "p2", "p3")
     held = [next_item(store, who) for who in people]
@@ -237,7 +233,7 @@ def answer_until(store: Store, who: int, item: int) -> bool:
     return False
 
 
-def test_who_stays_away_and_comes_back_goes_on_where_they_were(eight: Store) -> None:
+def test_annotators_who_return_get_their_expired_item_again(eight: Store) -> None:
     first, second = join(eight, "p1", "p2")
     work(eight, first, 1)
     task = get_item(eight, first)
@@ -257,10 +253,9 @@ def test_who_stays_away_and_comes_back_goes_on_where_they_were(eight: Store) -> 
     assert get_item(eight, first) == task
     assert work(eight, first) == 1
     assert [one.status for one in get_overview(eight).annotators] == ["finished", "finished"]
-    eight.close()
 
 
-def test_what_somebody_else_has_stays_gone_until_they_give_it_back(eight: Store) -> None:
+def test_a_reassigned_item_comes_back_only_when_it_is_released(eight: Store) -> None:
     first, *others = join(eight, "p1", "p2", "p3")
     task = get_item(eight, first)
     stay_away(eight)
@@ -272,10 +267,9 @@ def test_what_somebody_else_has_stays_gone_until_they_give_it_back(eight: Store)
     leave(eight, with_it)
     assert get_item(eight, first) == task
     assert not may_get_more(eight, first)
-    eight.close()
 
 
-def test_what_somebody_else_has_answered_never_comes_again(eight: Store) -> None:
+def test_an_item_answered_by_another_annotator_does_not_come_back(eight: Store) -> None:
     first, *others = join(eight, "p1", "p2", "p3")
     task = get_item(eight, first)
     stay_away(eight)
@@ -287,11 +281,10 @@ def test_what_somebody_else_has_answered_never_comes_again(eight: Store) -> None
     assert next_item(eight, first) is None
     with pytest.raises(NotAssignedError, match="was assigned to somebody else"):
         save_answer(eight, first, task.item, YES)
-    eight.close()
 
 
 @pytest.mark.parametrize("end", [exclude, leave])
-def test_who_is_readmitted_gets_what_was_before_them(eight: Store, end: Callable[[Store, int], int]) -> None:
+def test_readmitted_annotators_get_their_held_item_again(eight: Store, end: Callable[[Store, int], int]) -> None:
     first, second = join(eight, "p1", "p2")
     work(eight, first, 2)
     task = get_item(eight, first)
@@ -302,25 +295,9 @@ def test_who_is_readmitted_gets_what_was_before_them(eight: Store, end: Callable
     assert get_item(eight, first) == task
     assert (work(eight, first), work(eight, second)) == (2, 4)
     assert len(read_responses(eight)) == 8
-    eight.close()
 
 
-def test_whoever_is_readmitted_counts_again_as_far_as_places_are_left(stored: Store) -> None:
-    who, *others = join(stored, *"abcde")
-    work(stored, who, 3)
-    exclude(stored, who)
-    assert (readmit(stored, who), len(read_responses(stored))) == (0, 3)
-    check_places(stored)
-    leave(stored, who)
-    assert (readmit(stored, who), work(stored, who, 1)) == (0, 1)
-    exclude(stored, who)
-    taken = sum(work(stored, other) for other in others)
-    n_lost = readmit(stored, who)
-    assert (taken + 4 - n_lost, n_lost > 0) == (24, True)
-    check_places(stored)
-
-
-def test_an_answer_that_does_not_count_is_not_asked_for_again(eight: Store) -> None:
+def test_an_uncounted_answer_is_not_requested_again(eight: Store) -> None:
     [first] = join(eight, "p1")
     item = get_item(eight, first).item
     save_answer(eight, first, item, YES)
@@ -329,10 +306,9 @@ def test_an_answer_that_does_not_count_is_not_asked_for_again(eight: Store) -> N
     assert readmit(eight, first) == 1
     leave(eight, with_it)
     assert get_item(eight, first).item != item
-    eight.close()
 
 
-def test_two_windows_get_it_once(eight: Store) -> None:
+def test_two_windows_get_a_released_item_once(eight: Store) -> None:
     [first] = join(eight, "p1")
     task = get_item(eight, first)
     stay_away(eight)
@@ -340,14 +316,13 @@ def test_two_windows_get_it_once(eight: Store) -> None:
         assert set(pool.map(lambda _: next_item(eight, first), range(8))) == {task}
     with eight.read_session() as session:
         assert session.get_one(ItemRow, task.item).taken == 1
-    eight.close()
 
 
 def reject(store: Store, folder: Path, item: int) -> None:
     import_study(store, "mturk", write(folder / "r.csv", f"WorkerId,Input.item,Reject\np1,{item},too fast\n"))
 
 
-def test_what_was_seen_elsewhere_is_not_given_here(eight: Store, tmp_path: Path) -> None:
+def test_documents_seen_in_another_tool_are_not_assigned(eight: Store, tmp_path: Path) -> None:
     first, other = join(eight, "p1", "p0")
     item = get_item(eight, other).item
     reject(eight, tmp_path, other_condition(eight, item))
@@ -355,17 +330,15 @@ def test_what_was_seen_elsewhere_is_not_given_here(eight: Store, tmp_path: Path)
     work(eight, first)
     assert {item, other_condition(eight, item)}.isdisjoint(one.item for one in read_responses(eight))
     assert len(read_responses(eight)) == 3
-    eight.close()
 
 
-def test_what_was_seen_in_another_condition_meanwhile_is_not_given_again(eight: Store, tmp_path: Path) -> None:
+def test_an_item_seen_meanwhile_in_another_condition_is_not_assigned_again(eight: Store, tmp_path: Path) -> None:
     [first] = join(eight, "p1")
     item = get_item(eight, first).item
     stay_away(eight)
     reject(eight, tmp_path, other_condition(eight, item))
     assert work(eight, first) == 3
     assert (item, "seen") in assignments(eight, first)
-    eight.close()
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["look", "answer", "leave", "exclude", "back", "stale"])))
@@ -373,7 +346,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["look", "answer",
 
 @given(steps=STEPS)
 @settings(max_examples=8, deadline=None)
-def test_whoever_comes_and_goes_the_plan_is_kept(
+def test_the_plan_holds_whoever_comes_and_goes(
     steps: list[tuple[int, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     come_and_go(steps, tmp_path_factory.mktemp("s"))
@@ -382,7 +355,7 @@ def test_whoever_comes_and_goes_the_plan_is_kept(
 @pytest.mark.slow
 @given(steps=STEPS)
 @settings(max_examples=200, deadline=None)
-def test_whoever_comes_and_goes_often_the_plan_is_kept(
+def test_the_plan_holds_in_long_histories(
     steps: list[tuple[int, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     come_and_go(steps, tmp_path_factory.mktemp("s"))
@@ -419,13 +392,5 @@ def come_and_go(steps: list[tuple[int, str]], folder: Path) -> None:
     found = get_overview(store)
     assert found.n_answered == 12 or found.n_more > 0
     assert not any(one.status == "active" for one in found.annotators)
+    check_places(store)
     store.close()
-
-
-def test_nobody_practises_who_has_not_agreed(stored: Store) -> None:
-    add_annotators(stored, 1)
-    [practice] = of_kind(stored, "practice")
-    with pytest.raises(StudyError, match="Agree to take part first"):
-        save_answer(stored, 1, practice, YES)
-    record_consent(stored, 1)
-    assert not save_answer(stored, 1, practice, YES).repeated

@@ -1,11 +1,7 @@
 """Databases of studies: made, opened, migrated, shared by servers, out of room."""
 
-import os
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -35,7 +31,7 @@ EARLIER = Path(__file__).parents[1] / "data_files" / "study"
 """A study of the version of November 2026: four documents, two conditions, three codes and somebody from outside."""
 
 
-def test_a_study_is_opened_again_as_it_was(stored: Store, database: str) -> None:
+def test_a_study_reopens_unchanged(stored: Store, database: str) -> None:
     with closing(open_study(database)) as again:
         assert (again.about, again.design) == (stored.about, stored.design)
         assert (again.labels, again.conditions) == ({"neg": "neg", "pos": "pos"}, ("human", "full"))
@@ -50,7 +46,7 @@ def test_labels_keep_their_order_in_the_database(database: str) -> None:
         assert list(store.labels.items()) == list(labels.items())
 
 
-def test_migrations_make_the_tables_that_the_code_knows(stored: Store) -> None:
+def test_the_tables_match_the_schema(stored: Store) -> None:
     with stored.engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
 
@@ -88,7 +84,7 @@ def test_an_older_study_is_migrated_and_a_newer_one_refused(database: str) -> No
     store.close()
 
 
-def test_a_study_of_the_version_before_opens_and_goes_on(tmp_path: Path) -> None:
+def test_a_study_of_the_previous_version_opens_and_continues(tmp_path: Path) -> None:
     """With its codes, its secret, its answers, its open item, and files that it exported."""
     (tmp_path / "s").mkdir()
     shutil.copy(EARLIER / "study.db", tmp_path / "s")
@@ -123,7 +119,7 @@ def test_places_without_a_study_are_refused(tmp_path: Path, place: str, match: s
         open_study(place if "://" in place else tmp_path / place)
 
 
-def test_sqlite_writes_ahead_and_to_the_disk_for_its_owner_only(tmp_path: Path) -> None:
+def test_sqlite_files_are_durable_and_private(tmp_path: Path) -> None:
     with closing(create_study(tmp_path, plan(two_ways()))) as store:
         with store.engine.connect() as connection:
             assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
@@ -135,14 +131,14 @@ def test_sqlite_writes_ahead_and_to_the_disk_for_its_owner_only(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["a b", "what?mode=ro", "50%20", "#1", "ü"])
-def test_a_study_is_made_in_the_folder_that_was_named(make_store: MakeStore, tmp_path: Path, name: str) -> None:
+def test_folder_names_with_special_characters_work(make_store: MakeStore, tmp_path: Path, name: str) -> None:
     make_store(name)
     assert [path.name for path in tmp_path.iterdir()] == [name]
     with closing(open_study(tmp_path / name)) as store:
         assert store.conditions == ("human", "full")
 
 
-def test_a_busy_server_lets_another_write(make_store: MakeStore, tmp_path: Path) -> None:
+def test_a_busy_server_does_not_starve_another(make_store: MakeStore, tmp_path: Path) -> None:
     """SQLite's own way to wait let the other starve, for longer than it is willing to wait: "database is locked"."""
     busy, ended = make_store(), threading.Event()
 
@@ -171,7 +167,7 @@ def test_a_busy_server_lets_another_write(make_store: MakeStore, tmp_path: Path)
     assert sum(waits) < 12, "Far from a minute for each, after which it would give up."
 
 
-def test_a_database_that_may_only_be_read_is_reported(
+def test_a_read_only_database_is_reported(
     make_store: MakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_store()
@@ -185,7 +181,7 @@ def test_a_database_that_may_only_be_read_is_reported(
         open_study(tmp_path / "s")
 
 
-def test_a_study_that_finds_no_room_leaves_nothing_behind(
+def test_a_full_disk_leaves_no_partial_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -205,32 +201,13 @@ def test_a_study_that_finds_no_room_leaves_nothing_behind(
     assert main(["study", "new", "s.toml", "--out", "x"]) == 0
     capsys.readouterr()
     monkeypatch.setattr(fresh.study.store, "_prepare", full)
-    assert main(["study", "codes", "x", "500"]) == 1
+    assert main(["study", "codes", "x", "60"]) == 1
     assert "cannot be used: database or disk is full." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("n_documents", "n_people"), [(10, 8), pytest.param(40, 30, marks=pytest.mark.slow)])
-def test_many_people_lose_and_double_nothing(database: str, n_documents: int, n_people: int) -> None:
+def test_many_annotators_lose_and_duplicate_nothing(database: str, n_documents: int, n_people: int) -> None:
     made = plan(two_ways(), n=n_documents + 10, sample=n_documents, practice=1, checks=2, per_item=3)
     create_study(database, made).close()
     found = study_load.load(database, n_people)
-    assert found.acknowledged == n_documents * 2 * 3
-    assert (found.lost, found.doubled, found.beyond, found.twice_seen) == (0, 0, 0, 0)
-
-
-def test_acknowledged_answers_survive_a_kill(database: str) -> None:
-    create_study(database, plan(two_ways(), n=100, sample=80, practice=0, checks=0, per_item=3)).close()
-    command = [sys.executable, str(Path(study_load.__file__)), database]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
-        assert victim.stdout is not None
-        told = [tuple(map(int, victim.stdout.readline().split())) for _ in range(40)]
-        os.kill(victim.pid, signal.SIGKILL)
-        told += [tuple(map(int, line.split())) for line in victim.stdout.read().splitlines() if line.count(" ") == 1]
-    with closing(open_study(database)) as store:
-        saved = {(record["annotator"], record["item"]) for record in read_answers(store)}
-    assert len(told) >= 40
-    assert set(told) <= saved
-    assert len(saved) <= len(told) + 1  # one may have been saved and not yet told
-    if "://" not in database:
-        with closing(sqlite3.connect(Path(database) / "study.db")) as connection:
-            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert (found.n_counted, found.n_faults) == (n_documents * 2 * 3, 0), found

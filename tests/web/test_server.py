@@ -8,7 +8,7 @@ import pytest
 from fresh.web.server import _ANY_ADDRESS, PortError, _network_address, _url, bind, server_url, server_urls
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with bind("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         assert server_url(listener) == f"http://127.0.0.1:{port}/"
@@ -17,7 +17,7 @@ def test_a_port_in_use_is_told() -> None:
             bind("127.0.0.1", port)
 
 
-def test_addresses_that_cannot_be_listened_on_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_addresses_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PortError, match=r"port must be from 0 to 65535, got 70000"):
         bind("127.0.0.1", 70000)
 
@@ -29,7 +29,7 @@ def test_addresses_that_cannot_be_listened_on_are_told(monkeypatch: pytest.Monke
         bind("no.such.host", 80)
 
 
-def test_the_urls_of_a_server_can_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urls_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "desk")
     monkeypatch.setattr("fresh.web.server._network_address", lambda _family: ["192.168.0.7"])
     with bind("0.0.0.0", 0) as listener:  # noqa: S104
@@ -46,7 +46,7 @@ def test_the_urls_of_a_server_can_be_opened(monkeypatch: pytest.MonkeyPatch) -> 
     assert _url(_ANY_ADDRESS["::"], 80) == "http://[::1]:80/"
 
 
-def test_the_address_of_this_machine_is_one_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_at_most_one_network_address(monkeypatch: pytest.MonkeyPatch) -> None:
     for address in _network_address(socket.AF_INET):
         socket.inet_pton(socket.AF_INET, address)
 

@@ -288,9 +288,7 @@ def _quote_study(place: str) -> str:
     """Quote the place of a study for a command, without the password of its database."""
     from sqlalchemy import make_url
 
-    from fresh.study.store import hide_password
-
-    return shlex.quote(hide_password(make_url(place)) if "://" in place else place)
+    return shlex.quote(repr(make_url(place)) if "://" in place else place)
 
 
 def _codes(args: argparse.Namespace, store: "Store") -> None:

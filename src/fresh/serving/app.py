@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -21,8 +22,8 @@ _DESCRIPTION = (
     "Text classification that shows exactly the words each answer was computed from. Errors are problem details "
     "(RFC 9457); records are those of `fresh explain`."
 )
-_FORM_BYTES = 64 * 1024
-"""Size of a form without its file."""
+_FORM_BYTES = 64 * 1024  # a form without its file
+_REPORT_STYLES = ("page.css", "explorer.css")  # shared with HTML reports
 
 
 def create_app(models: Models, metrics: ServerMetrics, config: ServeConfig | None = None) -> FastAPI:
@@ -44,15 +45,8 @@ def create_app(models: Models, metrics: ServerMetrics, config: ServeConfig | Non
         upload_bytes={UPLOAD: config.jobs.max_bytes + _FORM_BYTES},
         body_timeout=config.timeout,
     )
-    app = make_app(
-        "fresh serve",
-        fresh.__version__,
-        security,
-        assets,
-        metrics,
-        description=_DESCRIPTION,
-        lifespan=lifespan,
-    )
+    options: dict[str, Any] = {"description": _DESCRIPTION, "lifespan": lifespan}
+    app = make_app("fresh serve", fresh.__version__, security, assets, metrics, **options)
     app.include_router(model_routes(models, config.timeout))
     app.include_router(job_routes(models, jobs))
 
@@ -83,7 +77,3 @@ def create_app(models: Models, metrics: ServerMetrics, config: ServeConfig | Non
         return HTMLResponse(page.render(models=records, limits=limits, endings=FILE_TYPES, openapi=OPENAPI))
 
     return app
-
-
-_REPORT_STYLES = ("page.css", "explorer.css")
-"""Styles that the page shares with HTML reports."""

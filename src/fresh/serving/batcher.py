@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
 from fresh.document import Explanation
 from fresh.rationalizer import ExplainSpec, Rationalizer
@@ -20,7 +20,6 @@ from fresh.web.metrics import ServerMetrics
 
 LOG = logging.getLogger(__name__)
 SHUTTING_DOWN = "This server is shutting down. Try again when it is back."
-Result = TypeVar("Result")
 
 
 class OverloadedError(RuntimeError):
@@ -40,23 +39,18 @@ class ClosedError(RuntimeError):
 
 Answer = tuple[Explanation, ...]
 """One explanation, or one for each length."""
-Task = Callable[[Rationalizer, Sequence[ExplainSpec]], Sequence[Result]]
+Task = Callable[[Rationalizer, Sequence[ExplainSpec]], Sequence[Any]]
 """Computes one result for each text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """The texts of one request, and the future of their results."""
-
     specs: Sequence[ExplainSpec]
-    task: Task[Any] | None = None
-    """What to compute, in a batch of its own; explanations if None."""
+    task: Task | None = None  # what to compute, in a batch of its own; explanations if None
     future: "Future[Any]" = field(default_factory=Future)
     low_priority: bool = False
-    results: tuple[Any, ...] = ()
-    """Results of earlier turns."""
-    rest: "_Work | None" = None
-    """What is left for later turns."""
+    results: tuple[Any, ...] = ()  # of earlier turns
+    rest: "_Work | None" = None  # what is left for later turns
 
     @property
     def n_texts(self) -> int:
@@ -67,7 +61,7 @@ class _Work:
         return sum(len(spec.document.words) for spec in self.specs)
 
     def first_turn(self, max_words: int) -> "_Work":
-        """Take the texts of one turn: at most so many words, but at least one text."""
+        """Take at most so many words, but at least one text."""
         ends = list(accumulate(len(spec.document.words) for spec in self.specs))
         n_specs = max(1, bisect_right(ends, max_words))
         if n_specs >= len(self.specs):
@@ -75,7 +69,7 @@ class _Work:
         return replace(self, specs=self.specs[:n_specs], rest=replace(self, specs=self.specs[n_specs:]))
 
     def is_wanted(self) -> bool:
-        """Say whether the client still waits; in the last turn, the future can no longer be cancelled."""
+        """Check whether the client still waits; in the last turn, the future can no longer be cancelled."""
         if self.rest is not None and not self.future.cancelled():
             return True
         return self.future.set_running_or_notify_cancel()
@@ -96,10 +90,8 @@ class Batcher:
         self.model = model
         self.limits = limits or BatchLimits()
         self.metrics = metrics
-        self.n_waiting = 0
-        """Texts in the queue."""
-        self.seconds_per_text = 0.02
-        """Moving average of the time that a text takes."""
+        self.n_waiting = 0  # texts in the queue
+        self.seconds_per_text = 0.02  # until the first batch is measured
         self.closed = False
         self._queue: deque[_Work] = deque()
         self._changed = threading.Condition()
@@ -115,16 +107,26 @@ class Batcher:
         """Whether the thread of the model runs."""
         return self._thread.is_alive()
 
-    def submit(self, specs: Sequence[ExplainSpec], low_priority: bool = False) -> "Future[list[Answer]]":
-        """Queue texts to explain; a future that is cancelled before its turn costs nothing.
+    def submit(
+        self, specs: Sequence[ExplainSpec], task: Task | None = None, low_priority: bool = False
+    ) -> "Future[list[Any]]":
+        """Queue texts; a future that is cancelled before its turn costs nothing.
 
+        :param task: What to compute in place of explanations, in batches that no other request shares.
         :param low_priority: All other requests go first.
         """
-        return self._add(_Work(specs, low_priority=low_priority))
-
-    def submit_task(self, task: Task[Result], specs: Sequence[ExplainSpec]) -> "Future[list[Result]]":
-        """Queue a task that shares its batches with no other request."""
-        return self._add(_Work(specs, task))
+        work = _Work(specs, task, low_priority=low_priority)
+        with self._changed:
+            if self.closed:
+                raise ClosedError(SHUTTING_DOWN)
+            if self.n_waiting and self.n_waiting + work.n_texts > self.limits.max_waiting:
+                self.metrics.refused.labels(self.name).inc()
+                raise OverloadedError(self.name, self.n_waiting, self.seconds_left())
+            self._queue.append(work)
+            self._count(work.n_texts)
+            if self._is_ready():
+                self._changed.notify_all()
+        return work.future
 
     def seconds_left(self) -> int:
         """Estimate the seconds until the queue is empty, at least 1."""
@@ -139,19 +141,6 @@ class Batcher:
         for work in self._queue:
             work.future.cancel()
 
-    def _add(self, work: _Work) -> "Future[Any]":
-        with self._changed:
-            if self.closed:
-                raise ClosedError(SHUTTING_DOWN)
-            if self.n_waiting and self.n_waiting + work.n_texts > self.limits.max_waiting:
-                self.metrics.refused.labels(self.name).inc()
-                raise OverloadedError(self.name, self.n_waiting, self.seconds_left())
-            self._queue.append(work)
-            self._count(work.n_texts)
-            if self._is_ready():
-                self._changed.notify_all()
-        return work.future
-
     def _count(self, change: int) -> None:
         self.n_waiting += change
         self.metrics.waiting.labels(self.name).set(self.n_waiting)
@@ -161,6 +150,7 @@ class Batcher:
             start = time.perf_counter()
             resolvers = self._compute(batch)
             seconds, n_texts = time.perf_counter() - start, sum(work.n_texts for work in batch)
+            # A moving average over about the last five batches.
             self.seconds_per_text += 0.2 * (seconds / n_texts - self.seconds_per_text)
             # Before the futures are resolved: their clients may send the next request at once, and count twice.
             self._n_expected = len(batch) + len(self._queue)
@@ -181,6 +171,7 @@ class Batcher:
                 part = work.first_turn(limits.words_per_turn)
                 n_texts, n_words = n_texts + part.n_texts, n_words + part.n_words
                 if batch:
+                    # Files share no batch with requests, so that a request waits for one turn of a file at most.
                     max_words = limits.words_per_turn if work.low_priority else limits.max_words
                     is_full = n_texts > limits.max_texts or n_words > max_words
                     if is_full or work.task or batch[0].task or work.low_priority != batch[0].low_priority:

@@ -5,12 +5,9 @@ from dataclasses import dataclass, field
 from fresh.config import check_above, raise_all
 from fresh.web.security import check_host
 
-MAX_CHARACTERS = 100_000
-"""Longest text, in characters."""
-MAX_TEXTS = 64
-"""Most texts of a request."""
-MAX_WORDS = 50_000
-"""Most words of a request that gives its words one by one."""
+MAX_CHARACTERS = 100_000  # of a text
+MAX_TEXTS = 64  # of a request
+MAX_WORDS = 50_000  # of a request that gives its words one by one
 
 
 @dataclass(frozen=True, slots=True)

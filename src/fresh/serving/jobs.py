@@ -40,15 +40,11 @@ from fresh.serving.schemas import JobRecord, JobState
 from fresh.web.errors import COMMON_STATUSES, WRITE_STATUSES, Problem, problem_responses
 from fresh.web.metrics import ServerMetrics
 
-FILE_TYPES = (".csv", ".tsv", ".jsonl", ".json")
-"""Types of files that can be uploaded; no archives, which could unpack to any size."""
-UPLOAD = "/jobs"
-"""End of the path that files are uploaded to."""
+FILE_TYPES = (".csv", ".tsv", ".jsonl", ".json")  # no archives, which could unpack to any size
+UPLOAD = "/jobs"  # end of the path that files are uploaded to
 _FORM_FIELDS = ("file", "text", "query", "id", "ratio", "skip_bad")
-_AT_ONCE = 16
-"""Texts of a file in the queue of a model at the same time."""
-_MAX_ROW_MB = 2
-"""Size of a row: enough for MAX_CHARACTERS in any encoding."""
+_AT_ONCE = 16  # texts of a file in the queue of a model at the same time
+_MAX_ROW_MB = 2  # enough for MAX_CHARACTERS in any encoding
 _OR_SKIP = "or leave such rows out with skip_bad."
 LOG = logging.getLogger(__name__)
 
@@ -58,8 +54,7 @@ class Job:
     """An uploaded file and its progress."""
 
     id: str
-    name: str
-    """Name of the file at the client."""
+    name: str  # of the file at the client
     served: ServedModel
     config: DataConfig
     ratio: float | None
@@ -69,15 +64,14 @@ class Job:
     n_done: int = 0
     state: JobState = "waiting"
     problem: str = ""
-    bad: BadRows = field(default_factory=BadRows)
-    """Rows that were left out."""
-    ended: float = 0.0
-    """When it ended, by a monotonic clock."""
+    bad: BadRows = field(default_factory=BadRows)  # rows that were left out
+    ended: float = 0.0  # when it ended, by a monotonic clock
     stopped: threading.Event = field(default_factory=threading.Event)
 
     @property
     def source(self) -> Path:
-        """The upload; only the file type comes from the client."""
+        """The upload."""
+        # Only the file type comes from the client, so that no path can.
         return self.folder / f"upload{next(end for end in FILE_TYPES if self.name.lower().endswith(end))}"
 
     @property
@@ -86,10 +80,7 @@ class Job:
         return self.folder / "results.jsonl"
 
     def documents(self, bad: BadRows) -> Iterator[Document]:
-        """Read the texts of the file.
-
-        :param bad: Counts the rows that are left out.
-        """
+        """Read the texts of the file, and count the rows that are left out."""
         rows = self._limit_rows(read_rows(self.source, self.name, self.config.limits))
         return parse_rows(rows, self.config, ("text",), self._document_in, bad)
 
@@ -114,7 +105,7 @@ class Job:
             yield row
 
     def _document_in(self, row: Row, config: DataConfig, split: Split) -> Document:
-        """Make a document that the model can read; the length is checked first, since splitting takes time."""
+        # The length is checked before the text is split, which takes time.
         for name, cell in (("text", row.values.get(config.text)), ("query", row.values.get(config.query))):
             if isinstance(cell, str) and len(cell) > MAX_CHARACTERS:
                 problem = f"the {name} has {len(cell):,} characters; the limit is {MAX_CHARACTERS:,}."
@@ -142,7 +133,7 @@ class Jobs:
         self.clock = clock
         self.jobs: dict[str, Job] = {}
         self.folder = tempfile.TemporaryDirectory(prefix="fresh-serve-")
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._pool = ThreadPoolExecutor(2, "jobs")
         # Uploads are checked one at a time: the memory of many would add up.
         self._checking = threading.Lock()
@@ -157,9 +148,7 @@ class Jobs:
         with self._lock:
             self._expire()
             if len(self.jobs) >= self.limits.max_jobs:
-                message = (
-                    f"The server holds {len(self.jobs)} files, which is its limit. Delete one, or try again later."
-                )
+                message = f"The server holds {len(self.jobs)} files, its limit. Delete one, or try again later."
                 raise Problem(503, message, {"Retry-After": str(self._seconds_to_next_expiry())})
             id = secrets.token_urlsafe(16)
             folder = Path(self.folder.name) / id
@@ -194,7 +183,10 @@ class Jobs:
     def delete(self, job: Job) -> None:
         """Stop a job and delete its files."""
         with self._lock:
-            self._delete(job)
+            job.stopped.set()
+            self.jobs.pop(job.id, None)
+            self.metrics.jobs.set(len(self.jobs))
+            shutil.rmtree(job.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Stop all jobs and delete all files."""
@@ -248,7 +240,6 @@ class Jobs:
             output.flush()
 
     def _submit(self, job: Job, document: Document) -> "Future[list[Any]]":
-        """Queue a text as soon as the queue has room."""
         while not job.stopped.is_set():
             try:
                 return job.served.batcher.submit([ExplainSpec(document, job.ratio)], low_priority=True)
@@ -259,17 +250,11 @@ class Jobs:
     def _expire(self) -> None:
         for job in list(self.jobs.values()):
             if job.ended and self.clock() - job.ended > self.limits.keep_seconds:
-                self._delete(job)
+                self.delete(job)
 
     def _seconds_to_next_expiry(self) -> int:
         ended = [job.ended or self.clock() for job in self.jobs.values()]
         return max(1, math.ceil(min(ended) + self.limits.keep_seconds - self.clock()))
-
-    def _delete(self, job: Job) -> None:
-        job.stopped.set()
-        self.jobs.pop(job.id, None)
-        self.metrics.jobs.set(len(self.jobs))
-        shutil.rmtree(job.folder, ignore_errors=True)
 
 
 async def _column_names(
@@ -278,7 +263,6 @@ async def _column_names(
     query: Annotated[str, Form(description="Column with the query; empty for none.")] = "query",
     id: Annotated[str, Form(description="Column with the id; empty to number the rows.")] = "id",
 ) -> dict[str, str]:
-    """Read the names of columns from a form, and refuse unknown fields."""
     form = await request.form()
     unknown = [suggest(name, "a field of this form", _FORM_FIELDS) for name in form if name not in _FORM_FIELDS]
     if unknown:
@@ -353,7 +337,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
 
 
 def _open_results(job: Job) -> TextIO:
-    """Open the results before the response starts: a download continues even if the job is deleted meanwhile."""
+    # Opened before the response starts: a download continues even if the job is deleted meanwhile.
     try:
         return job.results.open(encoding="utf-8")
     except OSError as error:

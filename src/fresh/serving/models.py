@@ -68,7 +68,7 @@ class ServedModel:
                 "Restore the folder. Explanations still work, from memory.",
             )
         groups = itertools.count()
-        return self.batcher.submit_task(lambda model, part: _certify(model, part, next(groups)), specs)
+        return self.batcher.submit(specs, lambda model, part: _certify(model, part, next(groups)))
 
 
 class Models:
@@ -97,7 +97,6 @@ def _certify(model: Rationalizer, specs: Sequence[ExplainSpec], group: int) -> l
 
 
 def _name_models(models: Sequence[str]) -> dict[str, str]:
-    """Map names to places; a model is named after its folder, unless given as NAME=MODEL."""
     places: dict[str, str] = {}
     for model in models:
         name, place = _split_name(model)
@@ -121,7 +120,7 @@ def _valid_name(name: str) -> str:
 
 
 def _split_name(model: str) -> tuple[str, str]:
-    """Split NAME=MODEL; names of folders may contain "=" too."""
+    # Names of folders may contain "=" too.
     name, sign, place = model.partition("=")
     if Path(model).exists():
         return Path(model).resolve().name, model

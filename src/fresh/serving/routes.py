@@ -15,18 +15,16 @@ from fresh.audit.certificates.format import encode_certificates
 from fresh.document import Explanation
 from fresh.reporting.console import to_record
 from fresh.selection.extractors import Curve
-from fresh.serving.batcher import SHUTTING_DOWN, Answer, ClosedError, OverloadedError
+from fresh.serving.batcher import SHUTTING_DOWN, Answer, Batcher, ClosedError, OverloadedError
 from fresh.serving.models import Models
 from fresh.serving.schemas import CurveRecord, ExplainRequest, ModelRecord, Record
 from fresh.web.errors import CLIENT_CLOSED, COMMON_STATUSES, WRITE_STATUSES, Problem, problem_responses
 
 Result = TypeVar("Result")
 JSON_LINES = "application/x-ndjson"
-Responses = dict[int | str, dict[str, Any]]
-"""Responses of a route, for OpenAPI."""
+Responses = dict[int | str, dict[str, Any]]  # of a route, for OpenAPI
 _PROBLEMS = problem_responses(400, 404, 408, 415, 422, 503, *WRITE_STATUSES)
-_THREAD_CHARACTERS = 20_000
-"""Requests with more text are parsed in a thread, since splitting it takes some 30 ms."""
+_THREAD_CHARACTERS = 20_000  # splitting so much text takes some 30 ms: requests with more are parsed in a thread
 
 
 def model_routes(models: Models, timeout: float) -> APIRouter:
@@ -49,8 +47,8 @@ def model_routes(models: Models, timeout: float) -> APIRouter:
         """
         served = models.get(name)
         specs = await _run(body, body.specs, served)
-        answers = await _wait_for(request, partial(served.batcher.submit, specs), timeout, served.batcher.seconds_left)
-        return _json_response(await _run(body, _write_records, body, answers))  # type: ignore[return-value]
+        answers = await _wait_for(request, served.batcher, partial(served.batcher.submit, specs), timeout)
+        return await _run(body, _records_response, body, answers)  # type: ignore[arg-type]
 
     @router.post("/{name}/curve", summary="Explain a text at all lengths", responses=_PROBLEMS)
     async def curve(name: str, body: ExplainRequest, request: Request) -> CurveRecord:
@@ -59,10 +57,8 @@ def model_routes(models: Models, timeout: float) -> APIRouter:
         spec = await _run(body, body.curve_spec, served)
         if served.model.ratios is None:
             raise Problem(422, f"Model {served.name!r} was trained for a single length and has no curve.")
-        [points] = await _wait_for(
-            request, partial(served.batcher.submit, [spec]), timeout, served.batcher.seconds_left
-        )
-        return _json_response(await _run(body, _write_curve, points))  # type: ignore[return-value]
+        [points] = await _wait_for(request, served.batcher, partial(served.batcher.submit, [spec]), timeout)
+        return await _run(body, _curve_response, points)  # type: ignore[arg-type]
 
     content: Responses = {200: {"description": "Certificates, for `fresh verify`.", "content": {JSON_LINES: {}}}}
 
@@ -76,7 +72,7 @@ def model_routes(models: Models, timeout: float) -> APIRouter:
         """Explain texts as `explain` does, and return a file with certificates."""
         served = models.get(name)
         specs = await _run(body, body.specs, served)
-        made = await _wait_for(request, partial(served.certify, specs), timeout, served.batcher.seconds_left)
+        made = await _wait_for(request, served.batcher, partial(served.certify, specs), timeout)
         content = await _run(body, encode_certificates, served.maker, made)
         headers = {"Content-Disposition": 'attachment; filename="certificate.jsonl"'}
         return Response(content, media_type=JSON_LINES, headers=headers)
@@ -91,24 +87,20 @@ async def _run(body: ExplainRequest, function: Callable[..., Result], *arguments
     return function(*arguments)
 
 
-def _write_records(body: ExplainRequest, answers: Sequence[Sequence[Explanation]]) -> str:
+def _records_response(body: ExplainRequest, answers: Sequence[Sequence[Explanation]]) -> Response:
     records = [to_record(explanation, body.scores) for [explanation] in answers]
-    return _to_json(records if body.texts is not None else records[0])
+    return _json_response(records if body.texts is not None else records[0])
 
 
-def _write_curve(points: Answer) -> str:
+def _curve_response(points: Answer) -> Response:
     minimal = Curve(points).minimal
     index = next(index for index, point in enumerate(points) if point is minimal)
-    return _to_json({"points": [to_record(point) for point in points], "minimal": index})
+    return _json_response({"points": [to_record(point) for point in points], "minimal": index})
 
 
-def _to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _json_response(text: str) -> Response:
+def _json_response(value: Any) -> Response:
     # FastAPI would validate and serialize the record a second time.
-    return Response(text, media_type="application/json")
+    return Response(json.dumps(value, ensure_ascii=False, allow_nan=False), media_type="application/json")
 
 
 def _busy(message: str, seconds: int) -> Problem:
@@ -116,12 +108,9 @@ def _busy(message: str, seconds: int) -> Problem:
 
 
 async def _wait_for(
-    request: Request, submit: Callable[[], "Future[Result]"], timeout: float, seconds_left: Callable[[], int]
+    request: Request, batcher: Batcher, submit: Callable[[], "Future[Result]"], timeout: float
 ) -> Result:
-    """Submit work and wait for its result; cancel it if the client leaves, or after the timeout.
-
-    :param seconds_left: Estimates how long the queue takes.
-    """
+    """Submit work and wait for its result; cancel it if the client leaves, or after the timeout."""
     try:
         result: asyncio.Future[Any] = asyncio.wrap_future(submit())
     except (OverloadedError, ClosedError) as error:
@@ -142,7 +131,9 @@ async def _wait_for(
         result.cancel()
     if gone.done():
         raise Problem(CLIENT_CLOSED, "The client has closed the connection.")
-    raise _busy(f"The answer took longer than {timeout:g} seconds. Try again, or send less text.", seconds_left())
+    raise _busy(
+        f"The answer took longer than {timeout:g} seconds. Try again, or send less text.", batcher.seconds_left()
+    )
 
 
 async def _disconnect(request: Request) -> None:

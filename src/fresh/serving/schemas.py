@@ -18,6 +18,7 @@ Text = Annotated[str, Field(description="Raw text.", examples=["A lovely, funny 
 class ExplainRequest(BaseModel):
     """What to explain: one of text, texts and words."""
 
+    # Strict: otherwise 1 and "yes" would pass for a flag of `kept`.
     model_config = ConfigDict(extra="forbid", strict=True)
 
     text: Text | None = None
@@ -34,7 +35,7 @@ class ExplainRequest(BaseModel):
         return sum(map(len, (self.text or "", self.query or "", *(self.texts or ()), *(self.words or ()))))
 
     def specs(self, served: ServedModel) -> list[ExplainSpec]:
-        """Say what to explain, or what is wrong with the request."""
+        """Return the texts to explain, or refuse the request."""
         names = [name for name in ("text", "texts", "words") if getattr(self, name) is not None]
         if len(names) != 1:
             found = "none of them" if not names else " and ".join(names)
@@ -50,16 +51,13 @@ class ExplainRequest(BaseModel):
             return [ExplainSpec(self._document(self.text, "text"), self.ratio)]
         texts = self.texts or []
         if not 1 <= len(texts) <= MAX_TEXTS:
-            raise Problem(
-                422, f"texts must hold 1 to {MAX_TEXTS} texts, got {len(texts):,}. For more, upload a file as a job."
-            )
-        return [
-            ExplainSpec(self._document(text, f"text-{number}"), self.ratio)
-            for number, text in enumerate(texts, start=1)
-        ]
+            found = f"texts must hold 1 to {MAX_TEXTS} texts, got {len(texts):,}."
+            raise Problem(422, f"{found} For more, upload a file as a job.")
+        documents = [self._document(text, f"text-{number}") for number, text in enumerate(texts, start=1)]
+        return [ExplainSpec(document, self.ratio) for document in documents]
 
     def curve_spec(self, served: ServedModel) -> ExplainSpec:
-        """Say what to explain at every length."""
+        """Return the text to explain at every length, or refuse the request."""
         if self.text is None or self.ratio is not None or self.texts or self.words:
             raise Problem(422, "A curve shows all ratios of one text: give text, and query if the model needs one.")
         [spec] = self.specs(served)

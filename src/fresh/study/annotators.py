@@ -34,14 +34,13 @@ def _hash_secret(secret: str, salt: str) -> str:
     return hashlib.scrypt(secret.encode(), salt=bytes.fromhex(salt), n=2**14, r=8, p=1, dklen=32).hex()
 
 
-def _draw_code() -> tuple[str, str, str]:
-    """Draw a secret, and return it with its salt and its hash."""
+def _draw_code() -> tuple[str, str, str]:  # the secret, its salt and its hash
     secret, salt = _make_secret(), secrets.token_hex(16)
     return secret, salt, _hash_secret(secret, salt)
 
 
-def _format_code(annotator: int, secret: str) -> str:
-    return f"{annotator}-{secret[:4]}-{secret[4:8]}-{secret[8:]}"
+def _group_letters(secret: str) -> str:
+    return "-".join(secret[place : place + 4] for place in range(0, len(secret), 4))
 
 
 def parse_number(text: str) -> int | None:
@@ -67,7 +66,7 @@ def add_annotators(store: Store, n: int, after: int | None = None) -> list[str]:
             raise RepeatedRequestError(CODES_MADE)
         session.add_all(rows)
         session.flush()
-        return [_format_code(row.id, secret) for row, (secret, _, _) in zip(rows, drawn, strict=True)]
+        return [f"{row.id}-{_group_letters(secret)}" for row, (secret, _, _) in zip(rows, drawn, strict=True)]
 
 
 def sign_in(store: Store, code: str) -> AnnotatorRow | None:
@@ -99,10 +98,9 @@ def get_annotator(store: Store, annotator: int | None) -> AnnotatorRow | None:
 
 def find_annotator(store: Store, name: str) -> AnnotatorRow:
     """Find an annotator by their number, or by their name on a crowd platform."""
-    row = get_annotator(store, parse_number(name))
-    if row is None:
-        with store.read_session() as session:
-            row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == name))
+    with store.read_session() as session:
+        named = session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == name))
+    row = get_annotator(store, parse_number(name)) or named
     if row is None:
         raise StudyError(
             f"There is no annotator {name!r} in this study. Use the number, or the name in parentheses, that "
@@ -129,13 +127,10 @@ def session_version(store: Store, annotator: int | None) -> str:
 
     :param annotator: None for the admin.
     """
-    with store.read_session() as session:
-        if annotator is None:
-            columns = select(StudyRow.admin_code, StudyRow.admin_sign_outs)
-        else:
-            columns = select(AnnotatorRow.code, AnnotatorRow.sign_outs).where(AnnotatorRow.id == annotator)
-        row = session.execute(columns).first()
-        return "" if row is None else f"{row[0]}.{row[1]}"
+    columns = select(StudyRow.admin_code, StudyRow.admin_sign_outs)
+    if annotator is not None:
+        columns = select(AnnotatorRow.code, AnnotatorRow.sign_outs).where(AnnotatorRow.id == annotator)
+    return "".join(f"{code}.{sign_outs}" for code, sign_outs in store.read(columns))
 
 
 def end_sessions(store: Store, annotator: int | None) -> None:
@@ -159,7 +154,7 @@ def renew_code(store: Store, annotator: int, replaces: str | None = None) -> str
         if replaces is not None and replaces != row.code:
             raise RepeatedRequestError(CODE_RENEWED.format(annotator=annotator))
         row.salt, row.code = salt, code
-    return _format_code(annotator, secret)
+    return f"{annotator}-{_group_letters(secret)}"
 
 
 def record_consent(store: Store, annotator: int) -> None:
@@ -275,7 +270,7 @@ def make_admin_secret(store: Store, replace: bool = False) -> str | None:
         if row.admin_code is not None and not replace:
             return None
         _store_admin_secret(row, secret)
-    return "-".join(secret[place : place + 4] for place in range(0, len(secret), 4))
+    return _group_letters(secret)
 
 
 def set_admin_secret(store: Store, secret: str) -> None:
@@ -303,6 +298,5 @@ def _strip_separators(secret: str) -> str:
 
 def is_admin(store: Store, secret: str) -> bool:
     """Check the secret of the admin page; a wrong one takes as long as the right one."""
-    with store.read_session() as session:
-        salt, code = session.execute(select(StudyRow.admin_salt, StudyRow.admin_code)).one()
+    [(salt, code)] = store.read(select(StudyRow.admin_salt, StudyRow.admin_code))
     return hmac.compare_digest(_hash_secret(_strip_separators(secret), salt or NO_SALT), code or "")

@@ -24,15 +24,13 @@ class Answer:
     label: str
     confidence: int
     readability: int
-    milliseconds: int = 0
-    """Reading time; 0 if it was not measured."""
+    milliseconds: int = 0  # reading time; 0 if it was not measured
 
     def __post_init__(self) -> None:
-        ranges = {name: (1, len(steps), steps[0], steps[-1]) for name, steps in SCALES.items()}
         problems = [
-            f"{name} must be a whole number from {low} ({first}) to {high} ({last}), got {rating!r}."
-            for name, (low, high, first, last) in ranges.items()
-            if type(rating := getattr(self, name)) is not int or not low <= rating <= high
+            f"{name} must be a whole number from 1 ({steps[0]}) to {len(steps)} ({steps[-1]}), got {rating!r}."
+            for name, steps in SCALES.items()
+            if type(rating := getattr(self, name)) is not int or not 1 <= rating <= len(steps)
         ]
         if type(self.milliseconds) is not int or not 0 <= self.milliseconds <= MAX_MILLISECONDS:
             limits = f"from 0 to {MAX_MILLISECONDS:,} (a week)"
@@ -53,8 +51,7 @@ class Response:
     annotator: int
     item: int
     document: int
-    text: int
-    """Number of the document's text; several documents may share one."""
+    text: int  # number of the document's text; several documents may share one
     condition: str
     gold: str
     label: str

@@ -1,4 +1,4 @@
-"""Who reads what: every item by the same number of people, nobody one document twice, conditions in a Latin square."""
+"""Assign items: the same number of annotators for each, no document twice, conditions in a Latin square."""
 
 import functools
 import math
@@ -15,10 +15,8 @@ class Design:
     n_documents: int
     n_conditions: int
     per_item: int
-    most: int = 0
-    """Maximum number of items for one annotator; 0 means one of every document."""
-    seed: int | None = None
-    """Seed for the order of documents; None in studies of earlier versions, where all annotators share one order."""
+    most: int = 0  # items for one annotator; 0 means one of every document
+    seed: int | None = None  # None in studies of earlier versions, where all annotators share one order
 
     @property
     def max_items(self) -> int:
@@ -43,18 +41,15 @@ class OpenItem:
     item: int
     document: int
     condition: int
-    taken: int
-    """Annotators who hold it or have answered it."""
+    taken: int  # annotators who hold it or have answered it
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
     """An annotator who asks for the next item."""
 
-    arrival: int
-    """Number of annotators who started before."""
-    seen: tuple[tuple[int, int], ...]
-    """Document and condition of all items they were given, in order, including those they gave back."""
+    arrival: int  # number of annotators who started before
+    seen: tuple[tuple[int, int], ...]  # document and condition of all items given, in order, also if given back
 
 
 def latin_row(n_conditions: int, arrival: int) -> tuple[int, ...]:
@@ -116,6 +111,7 @@ def choose_item(design: Design, reader: Reader, open_items: Iterable[OpenItem]) 
         return None
     document, wanted = planned_pair(design, reader)
     row = latin_row(design.n_conditions, reader.arrival)
+    # Without the plan's item, such as after others left, the conditions still take turns as well as they can.
     counts = Counter(condition for _, condition in reader.seen)
     turn = {condition: (row.index(condition) - len(reader.seen)) % design.n_conditions for condition in row}
     places = {number: place for place, number in enumerate(reading_order(design, reader.arrival))}

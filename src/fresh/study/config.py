@@ -111,12 +111,11 @@ class StudyConfig:
     data: DataConfig = field(default_factory=DataConfig)
 
     def __post_init__(self) -> None:
-        values = {name: getattr(self, name) for name in BOUNDS}
         raise_all(
             *(
-                f"{name} must be from {low} to {high:,}, got {values[name]}."
+                f"{name} must be from {low} to {high:,}, got {value}."
                 for name, (low, high) in BOUNDS.items()
-                if not low <= values[name] <= high
+                if not low <= (value := getattr(self, name)) <= high
             ),
             None if 0 < self.hours <= MILLION else f"hours must be in (0, {MILLION:,}], got {self.hours}.",
             *check_name("title", self.title),
@@ -167,8 +166,7 @@ class Study:
 
     config: StudyConfig
     conditions: tuple[Condition, ...]
-    labels: Mapping[str, str]
-    """How annotators see some of the labels."""
+    labels: Mapping[str, str]  # how annotators see some of the labels
 
     @property
     def question(self) -> str:

@@ -22,8 +22,7 @@ def cannot_complete(n_more: int) -> str:
     return f"The annotators who have codes cannot complete the study: {plural(n_more, 'more annotator')} {are} needed."
 
 
-def normalize_name(name: str) -> str:
-    """Reduce a name to what people tell it apart by: without case, extra spaces and invisible characters."""
+def _normalize(name: str) -> str:
     # Compatibility forms and format characters make labels that look the same and are not.
     visible = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")
     return " ".join(visible.split()).casefold()
@@ -33,9 +32,9 @@ def find_lookalikes(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Find pairs of names that people would confuse."""
     seen: dict[str, str] = {}
     for name in names:
-        if normalize_name(name) in seen:
-            yield seen[normalize_name(name)], name
-        seen.setdefault(normalize_name(name), name)
+        if _normalize(name) in seen:
+            yield seen[_normalize(name)], name
+        seen.setdefault(_normalize(name), name)
 
 
 def check_name(what: str, name: str) -> Iterator[str]:
@@ -43,7 +42,7 @@ def check_name(what: str, name: str) -> Iterator[str]:
 
     :param what: Which name it is.
     """
-    if not normalize_name(name):
+    if not _normalize(name):
         yield f"{what} must contain visible text, got {name!r}."
     elif LINE_BREAKS.search(name):
         yield f"{what} must be on one line, got {name!r:.60}. Remove the line breaks."

@@ -75,10 +75,8 @@ def make_ticket(key: bytes, item: int) -> str:
 
 def list_tickets(store: Store) -> dict[int, str]:
     """Return the tickets of the real items, sorted by ticket, which is a random order."""
-    key = signing_key(store)
-    with store.read_session() as session:
-        numbers = session.scalars(select(ItemRow.id).where(ItemRow.kind == "real")).all()
-    tickets = {number: make_ticket(key, number) for number in numbers}
+    key, numbers = signing_key(store), store.read(select(ItemRow.id).where(ItemRow.kind == "real"))
+    tickets = {number: make_ticket(key, number) for (number,) in numbers}
     return dict(sorted(tickets.items(), key=lambda pair: pair[1]))
 
 
@@ -91,33 +89,26 @@ def study_name(store: Store) -> str:
     """Name a study by its items: the same settings give the same name."""
     columns = (ItemRow.id, DocumentRow.name, ItemRow.condition, ItemRow.label, ItemRow.words, ItemRow.query)
     items = select(*columns).join(DocumentRow, DocumentRow.id == ItemRow.document).order_by(ItemRow.id)
-    with store.read_session() as session:
-        rows = session.execute(items.where(ItemRow.kind == "real")).tuples()
-        contents = [list(store.conditions), *map(list, rows)]
+    contents = [list(store.conditions), *map(list, store.read(items.where(ItemRow.kind == "real")))]
     return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:NAME_LENGTH].translate(LETTERS)
 
 
 def _list_items(store: Store, name: str = "item") -> list[dict[str, str]]:
-    """List the real items by their tickets, in a random order, with a query only if one has words.
-
-    :param name: The field for the ticket.
-    """
-    with store.read_session() as session:
-        rows = {row.id: row for row in session.scalars(select(ItemRow).where(ItemRow.kind == "real"))}
+    rows = store.read(select(ItemRow.id, ItemRow.words, ItemRow.query).where(ItemRow.kind == "real"))
+    contents = {number: (" ".join(words), format_query(query, store.about["corpus"])) for number, words, query in rows}
     items: list[dict[str, str]] = []
     for number, ticket in list_tickets(store).items():
-        query = format_query(rows[number].query, store.about["corpus"])
-        items.append({name: ticket, "text": " ".join(rows[number].words)} | ({"query": query} if query else {}))
+        text, query = contents[number]
+        items.append({name: ticket, "text": text} | ({"query": query} if query else {}))
     return items
 
 
 def list_questions(store: Store) -> dict[str, tuple[str, dict[str, str]]]:
     """Return the questions about each item: their text, and how annotators see each answer."""
-    scales = {name: {str(n): step for n, step in enumerate(steps, start=1)} for name, steps in SCALES.items()}
-    return {
-        "label": (str(store.about["question"]), store.labels),
-        **{name: (SCALE_QUESTIONS[name], steps) for name, steps in scales.items()},
-    }
+    questions = {"label": (str(store.about["question"]), store.labels)}
+    for name, steps in SCALES.items():
+        questions[name] = (SCALE_QUESTIONS[name], {str(n): step for n, step in enumerate(steps, start=1)})
+    return questions
 
 
 def format_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
@@ -136,7 +127,6 @@ def _format_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _list_answers(store: Store) -> list[dict[str, Any]]:
-    """List all answers with the names of the study and its database; times that were not measured are empty."""
     names = {"study": study_name(store), "database": database_name(store)}
     return [{**names, **answer, "milliseconds": answer["milliseconds"] or None} for answer in read_answers(store)]
 
@@ -170,7 +160,6 @@ def _has_queries(store: Store) -> bool:
 
 
 def _prolific_participants(store: Store) -> str:
-    """Write the progress of the participants of Prolific, for approving them there."""
     rows = [
         {"Participant id": one.outside, "answered": one.n_answered, "checks failed": one.n_failed, "state": one.status}
         for one in get_overview(store).annotators
@@ -183,13 +172,13 @@ def _potato_config(store: Store, data: str) -> str:
     design = store.design
     # Groups of annotators share the items with the conditions as in the Latin square.
     n_people = math.ceil(design.n_documents * design.per_item / design.max_items)
-    with store.read_session() as session:
-        items = {item.id: item for item in session.scalars(select(ItemRow).where(ItemRow.kind == "real"))}
+    rows = store.read(select(ItemRow.id, ItemRow.document, ItemRow.condition).where(ItemRow.kind == "real"))
+    items = {item: (document, condition) for item, document, condition in rows}
     tickets, groups = list_tickets(store), list[str]()
     for number in range(design.n_conditions):
         row = latin_row(design.n_conditions, number)
-        own = [n for n in tickets if items[n].condition == row[(items[n].document or 0) % design.n_conditions]]
-        listed = ", ".join(potato.quote(tickets[item]) for item in own)
+        own = {(document, row[document % design.n_conditions]) for document in range(design.n_documents)}
+        listed = ", ".join(potato.quote(ticket) for item, ticket in tickets.items() if items[item] in own)
         groups.append(f"    - {{name: group {number + 1}, max_annotators: {n_people}, instances: [{listed}]}}")
     assignment = POTATO_ASSIGNMENT.format(
         per_item=design.per_item, max_items=design.max_items, groups="\n".join(groups)
@@ -222,11 +211,9 @@ class Format:
     """A format of exports."""
 
     title: str
-    file: str
-    """Name of the file when it is downloaded."""
+    file: str  # its name when it is downloaded
     write: Callable[[Store], str]
-    write_config: Callable[[Store, str], str] | None = None
-    """Writes the configuration that a tool needs besides the items, given the name of the file of items."""
+    write_config: Callable[[Store, str], str] | None = None  # what a tool needs besides the file of items that is named
     config_ending: str = ""
 
 

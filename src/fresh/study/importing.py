@@ -1,6 +1,6 @@
 """Import answers from other tools, and the status of participants from Prolific: a whole file, or nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
@@ -44,12 +44,9 @@ class ImportSummary:
 
     n_new: int = 0
     n_existing: int = 0
-    skipped: list[str] = field(default_factory=list)
-    """Answers that are incomplete or have no place in the plan, each with the reason."""
-    n_uncounted: int = 0
-    """New answers that do not count, since they did not count in the file."""
-    excluded: list[str] = field(default_factory=list)
-    """New annotators who are excluded, since none of their answers counted in the file."""
+    skipped: list[str] = field(default_factory=list)  # incomplete answers and those without a place, with the reason
+    n_uncounted: int = 0  # new answers that do not count, since they did not count in the file
+    excluded: list[str] = field(default_factory=list)  # new annotators, none of whose answers counted in the file
 
     @property
     def notes(self) -> list[str]:
@@ -57,9 +54,10 @@ class ImportSummary:
         if not self.n_uncounted:
             return []
         do = "does" if self.n_uncounted == 1 else "do"
-        who = f"Excluded, since none of their answers count there: {', '.join(self.excluded)}."
-        note = f"{plural(self.n_uncounted, 'new answer')} {do} not count, as in the file."
-        return [note, *([who] if self.excluded else [])]
+        notes = [f"{plural(self.n_uncounted, 'new answer')} {do} not count, as in the file."]
+        if self.excluded:
+            notes.append(f"Excluded, since none of their answers count there: {', '.join(self.excluded)}.")
+        return notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +72,76 @@ class _ImportedAnswer:
 
     @property
     def item_name(self) -> str:
-        """Return the item as the file names it."""
-        return str(self.raw.item).strip()
+        return str(self.raw.item).strip()  # as the file names it
 
 
-@dataclass(frozen=True, slots=True)
-class _StudyIndex:
-    """What is needed to interpret raw answers."""
+class _Interpreter:
+    """Finds the items and answers of a study that the answers of a file stand for."""
 
-    items: Mapping[str, Mapping[int, Mapping[str, Sequence[str]]]]
-    """For each kind and item, the values that each field of a file may have, in all versions of the exports."""
-    tickets: Mapping[str, int]
-    meanings: Mapping[str, Mapping[str, str]]  # for each question, the answer that a text in the file stands for
-    database: str
-    annotators: Mapping[int, str]
+    def __init__(self, store: Store, format: str) -> None:
+        self.database = database_name(store)
+        self.tickets = {ticket: number for number, ticket in list_tickets(store).items()}
+        rows = store.read(select(AnnotatorRow.id, AnnotatorRow.outside))
+        self.annotators = {number: outside or annotator_name(number) for number, outside in rows}
+        self.meanings: dict[
+            str, dict[str, str]
+        ] = {}  # for each question, the answer that a text in the file stands for
+        for name, (_, answers) in list_questions(store).items():
+            shown = {text.strip(): value for value, text in answers.items()}
+            values = {value: value for value in answers}
+            # Potato saves the text of a choice, other tools its value; one label may be shown as another is named.
+            self.meanings[name] = {**values, **shown} if format == "potato" else {**shown, **values}
+        # For each kind and item, the values that each field of a file may have, in all versions of the exports.
+        self.items: dict[str, dict[int, dict[str, tuple[str, ...]]]] = {kind: {} for kind in KINDS}
+        study, query = study_name(store), select(ItemRow, DocumentRow.name).where(ItemRow.kind.in_(KINDS))
+        for item, document in store.read(query.outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)):
+            condition = None if item.condition is None else store.conditions[item.condition]
+            own = {"study": study, "document": document, "condition": condition, "gold": item.label}
+            fields = {name: () if value is None else (value,) for name, value in own.items()}
+            queries = (format_query(item.query, store.about["corpus"]), " ".join(item.query))
+            self.items[item.kind][item.id] = fields | {"text": (" ".join(item.words),), "query": queries}
+
+    def interpret(self, raw: RawAnswer) -> _ImportedAnswer:
+        """Find what a raw answer stands for, or report all its problems."""
+        has_answer = not raw.void and (raw.complete or not raw.unanswered)
+        missing = raw.unanswered if has_answer else []
+        missing += [name for name in ("annotator", "item") if getattr(raw, name) in (None, "")]
+        if missing:
+            raise StudyError(f"there must be exactly one {', one '.join(missing)}.")
+        annotator, number, answer = str(raw.annotator).strip(), None, None
+        item = self.tickets.get(str(raw.item).strip(), parse_whole(raw.item))
+        problems = [*self._item_problems(raw, item), *_name_problems(annotator)]
+        if raw.database == self.database and raw.number not in (None, ""):
+            number = parse_whole(raw.number)
+            if type(number) is int and number in self.annotators:
+                annotator = self.annotators[number]
+            else:
+                problems.append(f"there is no annotator {raw.number!s:.60} in this study.")
+        if has_answer:
+            values = {name: self.meanings[name].get(str(text).strip(), text) for name, text in raw.answers.items()}
+            label, labels = str(values["label"]), set(self.meanings["label"].values())
+            if label not in labels:
+                problems.append(suggest(f"{label:.60}", "a label of this study", sorted(labels)))
+            try:
+                confidence, readability = parse_whole(values["confidence"]), parse_whole(values["readability"])
+                answer = Answer(label, confidence, readability, raw.milliseconds)
+            except ValueError as error:
+                problems += str(error).splitlines()
+        if problems:
+            raise StudyError("\n".join(problems))
+        return _ImportedAnswer(raw, annotator, item, answer, number)
+
+    def _item_problems(self, raw: RawAnswer, item: Any) -> Iterator[str]:
+        if type(item) is not int:
+            yield f"the item is not in this study. {OTHER_STUDY}"
+        elif item not in self.items[raw.kind]:
+            yield f"there is no item {item} in this study."
+        else:
+            fields = self.items[raw.kind][item]
+            about = {name: value for name, value in raw.about.items() if value not in (None, "")}
+            different = [name for name, value in about.items() if not any(is_same(value, own) for own in fields[name])]
+            if different:
+                yield f"the item has a different {' and '.join(different)} in this study. {OTHER_STUDY}"
 
 
 def import_study(store: Store, format: str, path: Path) -> ImportSummary:
@@ -114,87 +168,15 @@ def import_study(store: Store, format: str, path: Path) -> ImportSummary:
 
 
 def _interpret_file(store: Store, path: Path, format: str) -> list[_ImportedAnswer]:
-    index, answers, problems = _index_study(store, format), list[_ImportedAnswer](), list[tuple[str, str]]()
+    interpreter, answers, problems = _Interpreter(store, format), list[_ImportedAnswer](), list[tuple[str, str]]()
     for raw in read_raw_answers(path, format, problems):
         try:
-            answers.append(_interpret(raw, index))
+            answers.append(interpreter.interpret(raw))
         except ValueError as error:
             problems.append((raw.place, str(error)))
     if problems:
         raise StudyError(group_problems(problems))
     return answers
-
-
-def _index_study(store: Store, format: str) -> _StudyIndex:
-    meanings: dict[str, Mapping[str, str]] = {}
-    for name, (_, answers) in list_questions(store).items():
-        shown = {text.strip(): value for value, text in answers.items()}
-        values = {value: value for value in answers}
-        # Potato saves the text of a choice, other tools its value; one label may be shown as another is named.
-        meanings[name] = {**values, **shown} if format == "potato" else {**shown, **values}
-    tickets = {ticket: number for number, ticket in list_tickets(store).items()}
-    with store.read_session() as session:
-        rows = session.execute(select(AnnotatorRow.id, AnnotatorRow.outside)).tuples()
-        names = {number: outside or annotator_name(number) for number, outside in rows}
-    return _StudyIndex(_index_items(store), tickets, meanings, database_name(store), names)
-
-
-def _index_items(store: Store) -> dict[str, dict[int, dict[str, tuple[str, ...]]]]:
-    items: dict[str, dict[int, dict[str, tuple[str, ...]]]] = {kind: {} for kind in KINDS}
-    study, query = study_name(store), select(ItemRow, DocumentRow.name).where(ItemRow.kind.in_(KINDS))
-    with store.read_session() as session:
-        rows = session.execute(query.outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)).tuples()
-        for item, document in rows:
-            condition = None if item.condition is None else store.conditions[item.condition]
-            own = {"study": study, "document": document, "condition": condition, "gold": item.label}
-            fields = {name: () if value is None else (value,) for name, value in own.items()}
-            queries = (format_query(item.query, store.about["corpus"]), " ".join(item.query))
-            items[item.kind][item.id] = fields | {"text": (" ".join(item.words),), "query": queries}
-    return items
-
-
-def _interpret(raw: RawAnswer, index: _StudyIndex) -> _ImportedAnswer:
-    """Find the item and the answer that a raw answer stands for, or report all its problems."""
-    has_answer = not raw.void and (raw.complete or not raw.unanswered)
-    missing = raw.unanswered if has_answer else []
-    missing += [name for name in ("annotator", "item") if getattr(raw, name) in (None, "")]
-    if missing:
-        raise StudyError(f"there must be exactly one {', one '.join(missing)}.")
-    annotator, number, answer = str(raw.annotator).strip(), None, None
-    item = index.tickets.get(str(raw.item).strip(), parse_whole(raw.item))
-    problems = [*_item_problems(raw, item, index), *_name_problems(annotator)]
-    if raw.database == index.database and raw.number not in (None, ""):
-        number = parse_whole(raw.number)
-        if type(number) is int and number in index.annotators:
-            annotator = index.annotators[number]
-        else:
-            problems.append(f"there is no annotator {raw.number!s:.60} in this study.")
-    if has_answer:
-        values = {name: index.meanings[name].get(str(text).strip(), text) for name, text in raw.answers.items()}
-        label, labels = str(values["label"]), set(index.meanings["label"].values())
-        if label not in labels:
-            problems.append(suggest(f"{label:.60}", "a label of this study", sorted(labels)))
-        try:
-            confidence, readability = parse_whole(values["confidence"]), parse_whole(values["readability"])
-            answer = Answer(label, confidence, readability, raw.milliseconds)
-        except ValueError as error:
-            problems += str(error).splitlines()
-    if problems:
-        raise StudyError("\n".join(problems))
-    return _ImportedAnswer(raw, annotator, item, answer, number)
-
-
-def _item_problems(raw: RawAnswer, item: Any, index: _StudyIndex) -> Iterator[str]:
-    if type(item) is not int:
-        yield f"the item is not in this study. {OTHER_STUDY}"
-    elif item not in index.items[raw.kind]:
-        yield f"there is no item {item} in this study."
-    else:
-        fields = index.items[raw.kind][item]
-        about = {name: value for name, value in raw.about.items() if value not in (None, "")}
-        different = [name for name, value in about.items() if not any(is_same(value, own) for own in fields[name])]
-        if different:
-            yield f"the item has a different {' and '.join(different)} in this study. {OTHER_STUDY}"
 
 
 def is_same(written: Any, own: str) -> bool:
@@ -239,21 +221,17 @@ def _import_answer(session: Session, one: _ImportedAnswer, summary: ImportSummar
 
 
 def _find_owner(session: Session, one: _ImportedAnswer) -> AnnotatorRow | None:
-    """Find the annotator of this study whose exported answer is imported again."""
     if one.number is not None:
         return annotators.lock_annotator(session, one.number)
     if one.raw.at is None or one.answer is None:
         return None
     # Exports of earlier versions do not name the database: recognize an answer by its item and its time.
-    real = (
-        select(AssignmentRow.annotator)
-        .join(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
-        .where(AssignmentRow.item == one.item, AnswerRow.at == one.raw.at)
-    )
-    practice = select(PracticeAnswerRow.annotator).where(
-        PracticeAnswerRow.item == one.item, PracticeAnswerRow.at == one.raw.at
-    )
-    theirs = real if one.raw.kind == "real" else practice
+    if one.raw.kind == "real":
+        theirs = select(AssignmentRow.annotator).join(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
+        theirs = theirs.where(AssignmentRow.item == one.item, AnswerRow.at == one.raw.at)
+    else:
+        practice = (PracticeAnswerRow.item == one.item, PracticeAnswerRow.at == one.raw.at)
+        theirs = select(PracticeAnswerRow.annotator).where(*practice)
     rows = session.scalars(select(AnnotatorRow).where(AnnotatorRow.id.in_(theirs)))
     return next((row for row in rows if one.annotator == (row.outside or annotator_name(row.id))), None)
 
@@ -314,20 +292,15 @@ def _save_practice(session: Session, person: AnnotatorRow, one: _ImportedAnswer)
     return NEW
 
 
-def _compare(existing: AnswerRow | PracticeAnswerRow, one: _ImportedAnswer, counts: bool = False) -> str:
-    """Compare an imported answer with the one in the database, which stays.
-
-    :param counts: Whether the one in the database is part of the results.
-    """
+def _compare(existing: AnswerRow | PracticeAnswerRow, one: _ImportedAnswer, is_counted: bool = False) -> str:
     if one.answer is not None and any(getattr(existing, name) != getattr(one.answer, name) for name in QUESTIONS):
         return f"{one.annotator} has already answered item {one.item_name} differently. The first answer stands."
-    if counts and not one.raw.counted:
+    if is_counted and not one.raw.counted:
         return f"the answer of {one.annotator} to item {one.item_name} counts here, but not in the file."
     return EXISTING
 
 
 def _import_prolific(store: Store, path: Path) -> ImportSummary:
-    """Import participants: those who returned or timed out have left, those who were rejected are excluded."""
     submissions: dict[str, set[str]] = {}
     problems: list[tuple[str, str]] = []
     for row in read_rows(path):
@@ -351,7 +324,6 @@ def _import_prolific(store: Store, path: Path) -> ImportSummary:
 
 
 def _parse_submission(row: Row) -> tuple[str, str]:
-    """Return the participant and the status of a submission."""
     if row.error:
         raise row.error
     # Older exports write lower case and underscores.

@@ -27,8 +27,6 @@ CHECK = "this is a check that you are reading . please choose {label} , {confide
 CHECK_CONFIDENCE, CHECK_READABILITY = (1, 4, 2, 3), (5, 1, 4, 2, 3)
 Kind = Literal["real", "practice", "check", "example"]
 LoadModel = Callable[[str], "Rationalizer"]
-Masks = dict[str, list[Mask]]
-"""The masks of all documents, by condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +36,9 @@ class Item:
     kind: Kind
     rationale: Rationale
     label: str
-    document: int = -1
-    """Number of its document in the sample; -1 unless it is real."""
-    condition: int = -1
-    """Number of its condition; -1 for a check."""
-    expected: Answer | None = None
-    """The answer that an attention check asks for."""
+    document: int | None = None  # its number in the sample; only of real items
+    condition: int | None = None  # its number; checks have none
+    expected: Answer | None = None  # what an attention check asks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +47,7 @@ class SampledDocument:
 
     id: str
     label: str
-    text: int
-    """Number of its text; several documents may share one."""
+    text: int  # number of its text; several documents may share one
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +105,9 @@ def make_plan(study: Study, examples: Sequence[Example], load: LoadModel) -> Pla
     if problems:
         raise StudyError("\n".join(problems))
     labels = {example.label for example in examples}
-    ordered = [*(label for label in study.labels if label in labels), *sorted(labels - study.labels.keys())]
-    return _build_plan(study, usable, {label: study.labels.get(label, label) for label in ordered}, models)
+    ordered = {label: text for label, text in study.labels.items() if label in labels}
+    ordered |= {label: label for label in sorted(labels - study.labels.keys())}
+    return _build_plan(study, usable, ordered, models)
 
 
 def _document_problems(study: Study, examples: Sequence[Example]) -> Iterator[str]:
@@ -182,7 +177,7 @@ def _build_plan(
 
     def item(kind: Kind, place: int, condition: int, label: str) -> Item:
         rationale = shown[place].cut(masks[conditions[condition].name][place])
-        return Item(kind, rationale, label, place if kind == "real" else -1, condition)
+        return Item(kind, rationale, label, place if kind == "real" else None, condition)
 
     real = [
         item("real", place, number, e.label) for place, e in enumerate(sampled) for number in range(len(conditions))
@@ -244,11 +239,11 @@ def alternate_labels(examples: Sequence[Example]) -> list[Example]:
 
 def _select_words(
     study: Study, examples: Sequence[Example], models: Mapping[str, "Rationalizer"], generator: np.random.Generator
-) -> Masks:
-    """Select the words of all documents in all conditions; random ones last, since they copy lengths of others."""
+) -> dict[str, list[Mask]]:
     documents = [example.document for example in examples]
-    masks: Masks = {}
+    masks: dict[str, list[Mask]] = {}
     problems: list[str] = []
+    # Random conditions come last, since they copy the lengths of others.
     for condition in sorted(study.conditions, key=lambda condition: condition.kind in RANDOM_KINDS):
         name = condition.name
         if condition.like and condition.like not in masks:
@@ -290,7 +285,6 @@ def random_mask(document: Document, n_kept: int, contiguous: bool, generator: np
 
 
 def _anonymize(document: Document, casing: str) -> Document:
-    """Remove the id of a document, and apply the casing of the study."""
     if casing == "kept":
         return replace(document, id="")
     return Document.from_words([w.lower() for w in document.words], [w.lower() for w in document.query])
@@ -303,8 +297,7 @@ def _make_checks(
     shown: Sequence[Example],
     generator: np.random.Generator,
 ) -> Iterator[Item]:
-    """Make attention checks, each with a different answer and the query of a document that is not shown."""
-    # Without a query, a check would stand out among items that have one.
+    # Each has the query of a document that is not shown: without one, it would stand out among items that have one.
     ids = {example.document.id for example in shown}
     unseen = [example for example in usable if example.document.id not in ids] or list(usable)
     order = [int(place) for place in generator.permutation(len(unseen))]
@@ -312,12 +305,8 @@ def _make_checks(
         query = _anonymize(unseen[order[number % len(order)]].document, config.casing).query
         label = sorted(labels)[number % len(labels)]
         confidence, readability = CHECK_CONFIDENCE[number % 4], CHECK_READABILITY[number % 5]
-        text = CHECK.format(
-            label=labels[label].lower(),
-            confidence=CONFIDENCE[confidence - 1],
-            readability=READABILITY[readability - 1],
-        )
-        words = text.split()
+        steps = {"confidence": CONFIDENCE[confidence - 1], "readability": READABILITY[readability - 1]}
+        words = CHECK.format(label=labels[label].lower(), **steps).split()
         rationale = Document.from_words(words, query).cut(Mask.full(len(words)))
         yield Item("check", rationale, label, expected=Answer(label, confidence, readability))
 

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import select
 
-from fresh.study.answers import Response, group_by_item, median_seconds
+from fresh.study.answers import QUESTIONS, Response, group_by_item, median_seconds
 from fresh.study.assignment import count_due_checks, count_missing_annotators
 from fresh.study.results import Agreement, Results, make_results, measure_agreement
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, DocumentRow, ItemRow, PracticeAnswerRow, StudyRow
 from fresh.study.store import Store
 
-ANSWER_COLUMNS = ("label", "confidence", "readability", "milliseconds", "at")
+ANSWER_COLUMNS = (*QUESTIONS, "milliseconds", "at")
 COLUMNS = ("kind", "annotator", "outside", "item", "document", "condition", "gold", *ANSWER_COLUMNS, "counted")
 """Fields of an answer in exports; `counted` says whether it is part of the results."""
 MIN_SECONDS = 1.0  # too short to read most texts and answer three questions
@@ -24,19 +24,14 @@ class AnnotatorStatus:
     """The progress of one annotator."""
 
     id: int
-    outside: str | None
-    """Their name on a crowd platform."""
+    outside: str | None  # their name on a crowd platform
     state: str
     started: bool
     n_answered: int
-    n_checks: int
-    """Number of answered attention checks."""
-    n_failed: int
-    """Number of failed attention checks."""
-    seconds: float | None
-    """Median time of their answers; None if no time was measured."""
-    finished: bool = False
-    """Whether they have started, are active, and nothing is left for them now or later."""
+    n_checks: int  # attention checks that were answered
+    n_failed: int  # attention checks that were failed
+    seconds: float | None  # median time of their answers; None if no time was measured
+    finished: bool = False  # they have started, are active, and nothing is left for them now or later
 
     @property
     def status(self) -> str:
@@ -61,8 +56,7 @@ class Overview:
     n_planned: int
     paused: bool
     annotators: tuple[AnnotatorStatus, ...]
-    n_more: int = 0
-    """Additional annotators that the study needs before it can be completed, at least."""
+    n_more: int  # additional annotators that the study needs before it can be completed, at least
 
     @property
     def started(self) -> list[AnnotatorStatus]:
@@ -77,16 +71,13 @@ class ConditionStatus:
     condition: str
     n_answered: int
     n_planned: int
-    seconds: float | None
-    """Median time of an answer; None if no time was measured."""
+    seconds: float | None  # median time of an answer; None if no time was measured
     agreement: Agreement | None
 
 
 def read_responses(store: Store) -> list[Response]:
     """Read the answers that count, ordered by document, condition and annotator."""
-    documents = {
-        name: ids for name, *ids in _read_rows(store, select(DocumentRow.name, DocumentRow.id, DocumentRow.text))
-    }
+    documents = {name: ids for name, *ids in store.read(select(DocumentRow.name, DocumentRow.id, DocumentRow.text))}
     names = ("condition", "gold", "label", "confidence", "readability", "milliseconds")
     counted = sorted((one["item"], one["annotator"], one) for one in read_answers(store) if one["counted"])
     return [
@@ -97,9 +88,11 @@ def read_responses(store: Store) -> list[Response]:
 
 def compute_results(store: Store) -> Results:
     """Compute the tables of a study, finished or not."""
-    design, labels, responses = store.design, sorted(store.labels), read_responses(store)
-    title, seed = store.about["title"], store.about["seed"]
-    return make_results(responses, store.conditions, labels, design.per_item, design.n_planned, title, seed)
+    design, about = store.design, store.about
+    sizes = (design.per_item, design.n_planned)
+    return make_results(
+        read_responses(store), store.conditions, sorted(store.labels), *sizes, about["title"], about["seed"]
+    )
 
 
 def get_condition_status(store: Store) -> list[ConditionStatus]:
@@ -134,24 +127,17 @@ def read_answers(store: Store) -> list[dict[str, Any]]:
         .outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)
         .order_by(PracticeAnswerRow.id)
     )
-    records: list[dict[str, Any]] = []
-    for *values, state in (*_read_rows(store, real), *_read_rows(store, practice)):
-        record = dict(zip(COLUMNS, (*values, state == "answered"), strict=True))
-        number = record["condition"]
-        records.append(record | {"condition": None if number is None else store.conditions[number]})
-    return records
-
-
-def _read_rows(store: Store, query: Select[*tuple[Any, ...]]) -> Sequence[Any]:
-    with store.read_session() as session:
-        return session.execute(query).all()
+    names: dict[int | None, str | None] = {None: None, **dict(enumerate(store.conditions))}
+    rows = (*store.read(real), *store.read(practice))
+    records = [dict(zip(COLUMNS, (*values, state == "answered"), strict=True)) for *values, state in rows]
+    return [record | {"condition": names[record["condition"]]} for record in records]
 
 
 def get_overview(store: Store) -> Overview:
     """Return the progress of a study and of all its annotators."""
     answers = read_answers(store)
     expected = (ItemRow.id, ItemRow.label, ItemRow.asked_confidence, ItemRow.asked_readability)
-    checks = {row[0]: tuple(row[1:]) for row in _read_rows(store, select(*expected).where(ItemRow.kind == "check"))}
+    checks = {item: asked for item, *asked in store.read(select(*expected).where(ItemRow.kind == "check"))}
     with store.read_session() as session:
         rows = session.scalars(select(AnnotatorRow).order_by(AnnotatorRow.id)).all()
         paused = bool(session.scalar(select(StudyRow.paused)))
@@ -159,7 +145,7 @@ def get_overview(store: Store) -> Overview:
     for answer in answers:
         by_person[answer["annotator"]].append(answer)
     # One pass in memory, in place of queries for each annotator.
-    places = _read_places(store)
+    places = _Places(store)
     people = tuple(_get_status(store, row, by_person[row.id], checks, places) for row in rows)
     missing: Counter[int] = Counter()
     for item, n_free in places.free.items():
@@ -169,55 +155,46 @@ def get_overview(store: Store) -> Overview:
     return Overview(sum(one["counted"] for one in answers), store.design.n_planned, paused, people, n_more)
 
 
-@dataclass(frozen=True, slots=True)
 class _Places:
     """Which places are free, and which items and documents annotators have had."""
 
-    documents: Mapping[int, int]  # the document of each real item
-    free: Mapping[int, int]  # the number of free places of each item that has some
-    held: Mapping[int, int]  # the item that an annotator holds
-    seen: Mapping[int, set[int]]  # the documents that an annotator has seen
-    given_back: Mapping[int, set[int]]  # the items that an annotator gave back without an answer
+    def __init__(self, store: Store) -> None:
+        items = select(ItemRow.id, ItemRow.document, ItemRow.wanted - ItemRow.taken).where(ItemRow.kind == "real")
+        about = (AssignmentRow.annotator, AssignmentRow.item, AssignmentRow.document, AssignmentRow.state, AnswerRow.id)
+        assignments = select(*about).outerjoin(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
+        rows = store.read(items)
+        self.documents = {item: document for item, document, _ in rows}
+        self.free = {item: n_free for item, _, n_free in rows if n_free}
+        self.held: dict[int, int] = {}  # the item that an annotator holds
+        self.seen: dict[int, set[int]] = defaultdict(set)  # the documents that an annotator has seen
+        self.given_back: dict[int, set[int]] = defaultdict(set)  # the items that they gave back without an answer
+        for annotator, item, document, state, answer in store.read(assignments):
+            self.seen[annotator].add(document)
+            if state == "open":
+                self.held[annotator] = item
+            elif state == "released" and answer is None:
+                self.given_back[annotator].add(item)
 
     def closed_to(self, annotator: int) -> set[int]:
         """List the documents that an annotator has seen, except those that they gave back and will get again."""
         return self.seen[annotator] - {self.documents[item] for item in self.given_back[annotator] & self.free.keys()}
 
 
-def _read_places(store: Store) -> _Places:
-    items = select(ItemRow.id, ItemRow.document, ItemRow.wanted - ItemRow.taken).where(ItemRow.kind == "real")
-    about = (AssignmentRow.annotator, AssignmentRow.item, AssignmentRow.document, AssignmentRow.state, AnswerRow.id)
-    assignments = select(*about).outerjoin(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
-    rows = _read_rows(store, items)
-    held: dict[int, int] = {}
-    seen: dict[int, set[int]] = defaultdict(set)
-    given_back: dict[int, set[int]] = defaultdict(set)
-    for annotator, item, document, state, answer in _read_rows(store, assignments):
-        seen[annotator].add(document)
-        if state == "open":
-            held[annotator] = item
-        elif state == "released" and answer is None:
-            given_back[annotator].add(item)
-    documents, free = {item: document for item, document, _ in rows}, {item: n for item, _, n in rows if n}
-    return _Places(documents, free, held, seen, given_back)
-
-
 def _get_status(
     store: Store,
     row: AnnotatorRow,
     answers: Sequence[dict[str, Any]],
-    checks: Mapping[int, tuple[Any, ...]],
+    checks: Mapping[int, list[Any]],
     places: _Places,
 ) -> AnnotatorStatus:
     real = [one for one in answers if one["kind"] == "real"]
     had = [one for one in answers if one["kind"] == "check"]
-    failed = [one for one in had if (one["label"], one["confidence"], one["readability"]) != checks[one["item"]]]
+    failed = [one for one in had if [one[name] for name in QUESTIONS] != checks[one["item"]]]
     seconds = median_seconds(one["milliseconds"] for one in real)
     started, finished = row.arrival is not None, False
     if row.state == "active" and (started or real) and row.id not in places.held:
-        n_answered = sum(one["counted"] for one in real)
-        arrival, n_checks = row.arrival, store.about["n_checks"]
-        n_due = 0 if arrival is None else count_due_checks(store.design, n_checks, arrival, n_answered)
+        n_answered, n_checks = sum(one["counted"] for one in real), store.about["n_checks"]
+        n_due = 0 if row.arrival is None else count_due_checks(store.design, n_checks, row.arrival, n_answered)
         # What others hold may still come back.
         available = places.free.keys() | set(places.held.values())
         unread = {places.documents[item] for item in available} - places.seen[row.id]

@@ -45,8 +45,7 @@ class RawAnswer:
     at: int | None = None  # time of the answer, in milliseconds since 1970
     complete: bool = True  # whether the tool saves only complete answers; otherwise some may be missing
     void: str = ""  # "skipped" or "rejected": the annotator has seen the item, and nothing else counts
-    about: Mapping[str, Any] = field(default_factory=dict)
-    """What the file says about the item, to compare with the study."""
+    about: Mapping[str, Any] = field(default_factory=dict)  # what the file says about the item
     # Only our own exports have these: whether the answer was part of the results, and who gave it in which database.
     kind: str = "real"
     counted: bool = True
@@ -158,7 +157,6 @@ def _read_mturk(row: Row) -> Iterator[RawAnswer]:
 
 
 def _task_answers(row: Row) -> dict[str, Any]:
-    """Parse the column that holds all answers of a page of crowd elements."""
     text = row.values.get("Answer.taskAnswers")
     if not text:
         return {}
@@ -170,9 +168,9 @@ def _task_answers(row: Row) -> dict[str, Any]:
 
 
 def _mturk_answer(values: Mapping[str, Any], name: str) -> Any:
-    """Find an answer in its own column, or among columns that are true or false."""
-    start = f"Answer.{name}."
-    boxes = {k.removeprefix(start): str(value).lower() == "true" for k, value in values.items() if k.startswith(start)}
+    # An answer is in its own column, or in columns that are true or false.
+    columns = _columns_under(values, f"Answer.{name}.")
+    boxes = {answer: str(value).lower() == "true" for answer, value in columns.items()}
     return values.get(f"Answer.{name}") or _checked_box(boxes)
 
 
@@ -202,7 +200,6 @@ def _read_potato(row: Row) -> Iterator[RawAnswer]:
 def _potato_answer(
     place: str, annotator: Any, item: Any, labels: Any, behavior: Any = None, about: Mapping[str, Any] | None = None
 ) -> Iterator[RawAnswer]:
-    """Read the answer of one annotator to one item, unless it is empty."""
     choices = {name: _potato_choices(labels.get(name)) for name in QUESTIONS}
     if any(choices.values()):
         answers = {name: chosen[0] if len(chosen) == 1 else None for name, chosen in choices.items()}
@@ -235,12 +232,11 @@ def _group_by_scheme(pairs: Any) -> Mapping[str, Any]:
 
 def _group_columns(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Group columns such as label.Positive by question; a column named label takes precedence."""
-    by_scheme: dict[str, Any] = {name: values[name] for name in QUESTIONS if values.get(name)}
-    for name in QUESTIONS:
-        start = f"{name}."
-        chosen = {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
-        by_scheme.setdefault(name, chosen)
-    return by_scheme
+    return {name: values.get(name) or _columns_under(values, f"{name}.") for name in QUESTIONS}
+
+
+def _columns_under(values: Mapping[str, Any], start: str) -> dict[str, Any]:
+    return {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
 
 
 def _read_label_studio(row: Row) -> Iterator[RawAnswer]:
@@ -279,7 +275,6 @@ def _label_studio_answer(
 
 
 def _single_choice(value: Any) -> Any:
-    """Unwrap the only choice, or the number of stars; None for several."""
     if isinstance(value, str) and value.startswith(("[", "{")):  # a cell of a CSV export
         value = json.loads(value)
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping):
@@ -329,6 +324,6 @@ def _read_rows(path: Path, format: str) -> Iterator[Row]:
 
 
 def _name_file(file: Path) -> str:
-    """Name a file; Potato's by the folder of their annotator, since all have the same name."""
+    # Potato's files have the same name for all annotators, whose folders differ.
     folder = file.absolute().parent.name
     return {POTATO_STATE: f"{folder}/{POTATO_STATE}", POTATO_1_FILE: folder}.get(file.name, file.name)

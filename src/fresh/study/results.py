@@ -32,20 +32,24 @@ class Scale:
     """A rating over the items of a condition: mean and sample standard deviation of item means."""
 
     mean: Interval
-    sd: float | None
-    """None for a single item."""
+    sd: float | None  # None for a single item
+
+    def cells(self) -> tuple[str, str]:
+        """Format both for a table."""
+        mean = self.mean
+        return (
+            f"{mean.value:.2f} ({mean.low:.2f}–{mean.high:.2f})",
+            "–" if self.sd is None else f"{self.sd:.2f}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """How far annotators agree in a condition; None where it is undefined."""
 
-    raw: float | None
-    """Mean share of the most frequent label among an item's answers."""
-    chance: float
-    """Raw agreement of people who choose labels at random, with the label frequencies of the condition."""
-    even_chance: float
-    """Raw agreement of people who choose labels at random, with equal frequencies."""
+    raw: float | None  # mean share of the most frequent label among an item's answers
+    chance: float  # raw agreement of random labels with the label frequencies of the condition
+    even_chance: float  # raw agreement of random labels with equal frequencies
     kappa: float | None
     alpha: float | None
     alpha_confidence: float | None
@@ -60,12 +64,10 @@ class ConditionResult:
     n_items: int
     n_answers: int
     n_ties: int
-    accuracy: Interval
-    """Accuracy of majority votes."""
+    accuracy: Interval  # of majority votes
     confidence: Scale
     readability: Scale
-    seconds: float | None
-    """Median time of an answer; None if no time was measured."""
+    seconds: float | None  # median time of an answer; None if no time was measured
     agreement: Agreement
 
 
@@ -106,14 +108,8 @@ class Results:
                 row.condition,
                 str(row.n_items),
                 str(row.accuracy),
-                *(
-                    part
-                    for scale in (row.confidence, row.readability)
-                    for part in (
-                        f"{scale.mean.value:.2f} ({scale.mean.low:.2f}–{scale.mean.high:.2f})",
-                        "–" if scale.sd is None else f"{scale.sd:.2f}",
-                    )
-                ),
+                *row.confidence.cells(),
+                *row.readability.cells(),
             )
             for row in self.rows
         ]

@@ -3,7 +3,7 @@
 from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from fresh.study.answers import CONFIDENCE, READABILITY
+from fresh.study.answers import SCALES
 
 
 class Base(DeclarativeBase):
@@ -20,15 +20,11 @@ class StudyRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     about: Mapped[dict[str, object]]
     paused: Mapped[bool] = mapped_column(default=False)
-    arrivals: Mapped[int] = mapped_column(default=0)
-    """Number of annotators who have started."""
-    key: Mapped[str | None] = mapped_column(String(64))
-    """Signs sessions and item names; made when it is needed for the first time."""
+    arrivals: Mapped[int] = mapped_column(default=0)  # annotators who have started
+    key: Mapped[str | None] = mapped_column(String(64))  # signs sessions and item names; made at its first use
     admin_salt: Mapped[str | None] = mapped_column(String(64))
-    admin_code: Mapped[str | None] = mapped_column(String(128))
-    """Hash of the secret of the admin page."""
-    admin_sign_outs: Mapped[int] = mapped_column(default=0)
-    """Number of times somebody signed out of the admin page, which ends all earlier sessions."""
+    admin_code: Mapped[str | None] = mapped_column(String(128))  # hash of the secret of the admin page
+    admin_sign_outs: Mapped[int] = mapped_column(default=0)  # each ends all earlier sessions
 
 
 class DocumentRow(Base):
@@ -39,8 +35,7 @@ class DocumentRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     name: Mapped[str]
     label: Mapped[str]
-    text: Mapped[int]
-    """Number of its text; several documents may share one."""
+    text: Mapped[int]  # number of its text; several documents may share one
 
 
 class ItemRow(Base):
@@ -63,8 +58,7 @@ class ItemRow(Base):
     asked_confidence: Mapped[int | None]
     asked_readability: Mapped[int | None]
     wanted: Mapped[int] = mapped_column(default=0)
-    taken: Mapped[int] = mapped_column(default=0)
-    """Annotators who hold it or have answered it."""
+    taken: Mapped[int] = mapped_column(default=0)  # annotators who hold it or have answered it
 
 
 class AnnotatorRow(Base):
@@ -74,15 +68,12 @@ class AnnotatorRow(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     salt: Mapped[str] = mapped_column(String(64))
-    code: Mapped[str] = mapped_column(String(128))
-    """Hash of the sign-in code."""
-    outside: Mapped[str | None] = mapped_column(unique=True)
-    """Their name on a crowd platform."""
+    code: Mapped[str] = mapped_column(String(128))  # hash of the sign-in code
+    outside: Mapped[str | None] = mapped_column(unique=True)  # their name on a crowd platform
     state: Mapped[str] = mapped_column(String(10), default="active")
     arrival: Mapped[int | None]
     consented: Mapped[int | None] = mapped_column(BigInteger)
-    sign_outs: Mapped[int] = mapped_column(default=0)
-    """Number of times they signed out, which ends all earlier sessions."""
+    sign_outs: Mapped[int] = mapped_column(default=0)  # each ends all earlier sessions
 
 
 class AssignmentRow(Base):
@@ -96,8 +87,8 @@ class AssignmentRow(Base):
     annotator: Mapped[int] = mapped_column(ForeignKey("annotators.id"), index=True)
     item: Mapped[int] = mapped_column(ForeignKey("items.id"), index=True)
     document: Mapped[int] = mapped_column(ForeignKey("documents.id"))
+    # open; answered; released (anybody may get it, the annotator again too); or seen (in another tool, unanswered)
     state: Mapped[str] = mapped_column(String(10))
-    """open; answered; released (anybody may get it, the annotator again too); or seen (in another tool, unanswered)."""
     at: Mapped[int] = mapped_column(BigInteger)
 
 
@@ -112,18 +103,15 @@ class _AnswerColumns:
     at: Mapped[int] = mapped_column(BigInteger)
 
 
-def _scale_constraints() -> tuple[CheckConstraint, CheckConstraint]:
-    return (
-        CheckConstraint(f"confidence BETWEEN 1 AND {len(CONFIDENCE)}", name="confidence_on_scale"),
-        CheckConstraint(f"readability BETWEEN 1 AND {len(READABILITY)}", name="readability_on_scale"),
-    )
+def _scale_constraints() -> list[CheckConstraint]:
+    return [CheckConstraint(f"{name} BETWEEN 1 AND {len(steps)}", f"{name}_on_scale") for name, steps in SCALES.items()]
 
 
 class AnswerRow(_AnswerColumns, Base):
     """An answer to a real item; at most one for each assignment."""
 
     __tablename__ = "answers"
-    __table_args__ = _scale_constraints()
+    __table_args__ = tuple(_scale_constraints())
 
     assignment: Mapped[int] = mapped_column(ForeignKey("assignments.id"), unique=True)
 

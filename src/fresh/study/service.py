@@ -1,4 +1,4 @@
-"""What a server does for one annotator: assign the next item, save an answer once, and show what they may see again."""
+"""Assign items to annotators, save each answer once, and return what annotators may see again."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -37,10 +37,8 @@ class SavedAnswer:
     """An answer that is in the database."""
 
     answer: Answer
-    repeated: bool
-    """Whether the item was answered before, in which case the first answer stands."""
-    label: str | None = None
-    """The right label, for practice."""
+    repeated: bool  # the item was answered before, and the first answer stands
+    label: str | None = None  # the right label, for practice
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,7 @@ class Progress:
     n_practiced: int
     n_practice: int
     n_answered: int
-    max_items: int
-    """Maximum number of items; an annotator gets fewer if others are faster."""
+    max_items: int  # an annotator gets fewer if others are faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +57,7 @@ class SolvedItem:
 
     rationale: Rationale
     label: str
-    answer: Answer | None = None
-    """The annotator's answer."""
+    answer: Answer | None = None  # the annotator's
 
 
 def next_item(store: Store, annotator: int) -> Task | None:
@@ -117,14 +113,12 @@ def _count_answered(session: Session, annotator: int) -> int:
 
 
 def _given_back(annotator: int) -> Select[AssignmentRow]:
-    """Select the items that an annotator gave back without an answer, the oldest first."""
     released = (AssignmentRow.annotator == annotator, AssignmentRow.state == "released")
     answered = select(AnswerRow.assignment)
     return select(AssignmentRow).where(*released, AssignmentRow.id.not_in(answered)).order_by(AssignmentRow.id)
 
 
 def _reassign(session: Session, annotator: int) -> ItemRow | None:
-    """Assign an item again that the annotator gave back, if there is still a place."""
     # They may not read these documents in another condition, so that without this the study could stay incomplete.
     for assignment in session.scalars(_given_back(annotator)).all():
         if take_place(session, assignment.item):
@@ -134,7 +128,6 @@ def _reassign(session: Session, annotator: int) -> ItemRow | None:
 
 
 def _assign(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
-    """Assign a new item, if there is one that the annotator may read."""
     if person.arrival is None:
         # Counted in the database: two people who start at once must not share a row of the Latin square.
         counted = update(StudyRow).values(arrivals=StudyRow.arrivals + 1).returning(StudyRow.arrivals)
@@ -181,7 +174,6 @@ def save_answer(store: Store, annotator: int, item: int, answer: Answer) -> Save
 
 
 def _save_practice(store: Store, session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> SavedAnswer:
-    """Save an answer to a practice item or an attention check, if it is the next one."""
     label = item.label if item.kind == "practice" else None
     theirs = (PracticeAnswerRow.annotator == person.id, PracticeAnswerRow.item == item.id)
     row = session.scalar(select(PracticeAnswerRow).where(*theirs))
@@ -196,7 +188,7 @@ def _save_practice(store: Store, session: Session, person: AnnotatorRow, item: I
 
 
 def _save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> SavedAnswer:
-    """Save an answer that counts; a late one only if nobody else took the place."""
+    # Locked, so that a late answer and the release of its item do not cross.
     theirs = (AssignmentRow.annotator == person.id, AssignmentRow.item == item.id)
     held = session.scalar(select(AssignmentRow).where(*theirs).with_for_update())
     if held is None:
@@ -262,9 +254,8 @@ def list_items(store: Store, annotator: int) -> list[int]:
 
 def list_examples(store: Store) -> list[SolvedItem]:
     """List the examples of the instructions."""
-    with store.read_session() as session:
-        rows = session.scalars(select(ItemRow).where(ItemRow.kind == "example").order_by(ItemRow.id)).all()
-        return [SolvedItem(_rationale_of(row), row.label) for row in rows]
+    rows = store.read(select(ItemRow).where(ItemRow.kind == "example").order_by(ItemRow.id))
+    return [SolvedItem(_rationale_of(row), row.label) for (row,) in rows]
 
 
 def get_feedback(store: Store, annotator: int, item: int) -> SolvedItem:

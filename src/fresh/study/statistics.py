@@ -18,7 +18,7 @@ from fresh.study.answers import MEASURES, Response, measure_items
 Floats = NDArray[np.float64]
 Ratings = Sequence[Sequence[int]]
 """The answers to each item as numbers, in any order."""
-Metric = Literal["nominal", "ordinal", "interval"]
+Metric = Literal["nominal", "ordinal"]
 MAX_EXACT = 14  # up to this many texts or people, the swap test enumerates all 16,384 swaps
 
 
@@ -27,7 +27,7 @@ def krippendorff_alpha(ratings: Ratings, metric: Metric = "nominal") -> float | 
 
     Items may have any number of answers; those with a single answer do not count (Krippendorff, 2011).
 
-    :param metric: Distance between answers: nominal, ordinal or interval.
+    :param metric: Distance between answers: nominal for labels, ordinal for ratings.
     :return: None if all answers are the same, or no item has two.
     """
     pairable = [item for item in ratings if len(item) > 1]
@@ -87,16 +87,11 @@ class Difference:
     first: str
     second: str
     n_documents: int
-    difference: Interval
-    """Mean of the first minus mean of the second, with its interval over documents."""
-    p_documents: float
-    """Swap test within texts."""
-    p_annotators: float | None
-    """Swap test within people; None if nobody has seen both conditions."""
-    p: float
-    """The larger of the two: what holds for other texts and for other people."""
-    adjusted: float = 1.0
-    """The same after Holm's correction for all tests."""
+    difference: Interval  # mean of the first minus mean of the second, over documents
+    p_documents: float  # swap test within texts
+    p_annotators: float | None  # swap test within people; None if nobody has seen both conditions
+    p: float  # the larger of the two: what holds for other texts and for other people
+    adjusted: float = 1.0  # after Holm's correction for all tests
 
 
 def swap_test(differences: Sequence[float] | Floats, seed: int = 0) -> float:
@@ -106,7 +101,7 @@ def swap_test(differences: Sequence[float] | Floats, seed: int = 0) -> float:
     """
     # Not scipy.stats.permutation_test: it draws other signs, so that published p values would change.
     row = np.asarray(differences, dtype=np.float64)
-    row = row[np.abs(row) > NOISE]
+    row = row[np.abs(row) > NOISE]  # a sign changes nothing where the difference is zero
     observed = abs(float(row.sum())) - NOISE
     if len(row) <= MAX_EXACT:
         signs = np.array(list(product((1.0, -1.0), repeat=len(row))))
@@ -141,7 +136,6 @@ def compare_conditions(responses: Sequence[Response], conditions: Sequence[str],
 
 
 def _gaps_by_person(responses: Sequence[Response], measure: str, one: str, two: str) -> list[float]:
-    """Subtract each person's mean in the second condition from that in the first, for those who have seen both."""
     values: dict[str, dict[int, list[float]]] = {one: {}, two: {}}
     for response in responses:
         if response.condition in values:

@@ -2,18 +2,18 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, Select, create_engine, event, make_url, select, text
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session
 
@@ -29,24 +29,19 @@ RETRY_SECONDS = 0.001
 MIGRATION_LOCK = 7_203_717  # an arbitrary number: the PostgreSQL advisory lock of whoever migrates
 
 
-@dataclass(frozen=True, slots=True)
 class Store:
-    """An open study."""
+    """An open study.
 
-    engine: Engine
-    about: Mapping[str, Any]
-    """What is fixed when a study is made: title, texts, labels, conditions, settings."""
-    design: Design
-    write_lock: AbstractContextManager[Any]
-    """Lets one thread write at a time on SQLite, where others would poll."""
+    :param about: What is fixed when a study is made: title, texts, labels, conditions, settings.
+    """
 
-    @classmethod
-    def from_about(cls, engine: Engine, about: Mapping[str, Any]) -> Self:
-        """Create a store from the record of a study."""
+    def __init__(self, engine: Engine, about: Mapping[str, Any]) -> None:
+        self.engine, self.about = engine, about
         # Studies of earlier versions have no `own_orders`: all their annotators share one order, which must not change.
         seed = about["seed"] if about.get("own_orders") else None
-        design = Design(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"], seed)
-        return cls(engine, about, design, Lock() if engine.dialect.name == "sqlite" else nullcontext())
+        self.design = Design(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"], seed)
+        # On SQLite, one thread writes at a time; others would poll.
+        self.write_lock = Lock() if engine.dialect.name == "sqlite" else nullcontext()
 
     @property
     def labels(self) -> dict[str, str]:
@@ -61,6 +56,11 @@ class Store:
     def read_session(self) -> Session:
         """Open a session that reads."""
         return Session(self.engine)
+
+    def read(self, query: Select[*tuple[Any, ...]]) -> Sequence[Any]:
+        """Return all rows of a query."""
+        with self.read_session() as session:
+            return session.execute(query).all()
 
     @contextmanager
     def write_session(self) -> Iterator[Session]:
@@ -89,11 +89,6 @@ def _url_of(place: str | Path) -> URL:
     return make_url(str(place).replace("postgresql://", "postgresql+psycopg://", 1))
 
 
-def hide_password(url: URL) -> str:
-    """Write the URL of a database without its password."""
-    return url.render_as_string(hide_password=True)
-
-
 def _connect(place: str | Path) -> Engine:
     try:
         url = _url_of(place)
@@ -103,6 +98,7 @@ def _connect(place: str | Path) -> Engine:
         raise StudyError(f"{url.get_backend_name()} databases are not supported. Use sqlite or postgresql.")
     if url.get_backend_name() == "postgresql":
         optional_import("psycopg", "postgres", "A study in PostgreSQL")
+        # Up to 40 connections, one for each thread that answers requests; those that were cut meanwhile are replaced.
         return create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     event.listen(engine, "connect", _prepare)
@@ -111,7 +107,7 @@ def _connect(place: str | Path) -> Engine:
 
 
 def _prepare(connection: Any, _record: Any) -> None:
-    """Set up a connection to SQLite: readers do not wait for writers, and a commit is on the disk."""
+    # Readers do not wait for writers (WAL), and a commit is on the disk (FULL).
     connection.isolation_level = None  # `_begin` begins transactions, not the driver
     for line in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {line}")
@@ -164,7 +160,7 @@ def _migrate(engine: Engine) -> None:
                 command.upgrade(config, "head")
             except CommandError as error:
                 raise StudyError(
-                    f"The study at {hide_password(engine.url)} was made by a newer version of fresh (its tables have "
+                    f"The study at {engine.url!r} was made by a newer version of fresh (its tables have "
                     f"revision {current}). Install that version to open it."
                 ) from error
         connection.commit()
@@ -186,21 +182,21 @@ def open_study(place: str | Path) -> Store:
             row = None if revision is None else session.scalar(select(StudyRow))
             if row is None:
                 raise StudyError(
-                    f"There is no study in the database {hide_password(engine.url)}. Make one with: fresh study new "
+                    f"There is no study in the database {engine.url!r}. Make one with: fresh study new "
                     "STUDY.toml --database URL"
                 )
-            return Store.from_about(engine, row.about)
+            return Store(engine, row.about)
 
 
 @contextmanager
 def _connected(place: str | Path) -> Iterator[Engine]:
-    """Connect to a database, and close the connections if the block fails."""
     engine = _connect(place)
     try:
         yield engine
     except OperationalError as error:
         engine.dispose()
-        name, code = hide_password(engine.url), getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+        name = repr(engine.url)  # without its password
+        code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
         if code not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
             raise StudyError(f"The database {name} cannot be used: {error.orig}.") from error
         raise StudyError(
@@ -220,10 +216,10 @@ def create_study(place: str | Path, plan: Plan) -> Store:
     with _connected(place) as engine:
         _migrate(engine)
         about = _about_of(plan)
-        store = Store.from_about(engine, about)
+        store = Store(engine, about)
         with store.write_session() as session:
             if session.scalar(select(StudyRow)) is not None:
-                raise StudyError(f"There is already a study at {hide_password(engine.url)}. Choose another place.")
+                raise StudyError(f"There is already a study at {engine.url!r}. Choose another place.")
             session.add(StudyRow(id=1, about=about))
             documents = enumerate(plan.documents)
             session.add_all(DocumentRow(id=i, name=d.id, label=d.label, text=d.text) for i, d in documents)
@@ -233,7 +229,6 @@ def create_study(place: str | Path, plan: Plan) -> Store:
 
 
 def _about_of(plan: Plan) -> dict[str, Any]:
-    """Record what stays fixed from now on."""
     config = plan.study.config
     settings = {name: getattr(config, name) for name in ("title", "corpus", "seed", "per_item", "most", "hours")}
     texts = {"texts": asdict(config.texts), "question": plan.study.question, "labels": dict(plan.labels)}
@@ -242,16 +237,15 @@ def _about_of(plan: Plan) -> dict[str, Any]:
 
 
 def _row_of(item: Item, plan: Plan) -> ItemRow:
-    real, expected = item.kind == "real", item.expected
+    expected = item.expected
     return ItemRow(
         kind=item.kind,
-        document=item.document if real else None,
-        condition=item.condition if item.condition >= 0 else None,
+        document=item.document,
+        condition=item.condition,
         words=list(item.rationale.words),
         query=list(item.rationale.query),
         label=item.label,
         asked_confidence=None if expected is None else expected.confidence,
         asked_readability=None if expected is None else expected.readability,
-        wanted=plan.study.config.per_item if real else 0,
-        taken=0,
+        wanted=plan.study.config.per_item if item.kind == "real" else 0,
     )

@@ -14,19 +14,11 @@ from starlette.types import Scope
 
 MEDIA_TYPE = "application/problem+json"
 INTERNAL_ERROR = "Internal server error. See the log of the server."
-CLIENT_CLOSED = 499
-"""Status of requests whose client has gone; only the metrics show it."""
-COMMON_STATUSES = (421, 500)
-"""Errors that any route may return."""
-WRITE_STATUSES = (403, 413, *COMMON_STATUSES)
-"""Errors that any route with a request body may return."""
-STATUS_MESSAGES = {
-    404: "Not found. See /v1/openapi.json.",
-    405: "Method not allowed. See /v1/openapi.json.",
-}
-"""Messages in place of the framework's own."""
-_UNPARSABLE = "There was an error parsing the body"
-"""FastAPI's message for valid JSON that Python cannot load."""
+CLIENT_CLOSED = 499  # the client has gone, so that only the metrics show it
+COMMON_STATUSES = (421, 500)  # any route may return these
+WRITE_STATUSES = (403, 413, *COMMON_STATUSES)  # any route with a request body may return these
+STATUS_MESSAGES = {404: "Not found. See /v1/openapi.json.", 405: "Method not allowed. See /v1/openapi.json."}
+_UNPARSABLE = "There was an error parsing the body"  # FastAPI's message for valid JSON that Python cannot load
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
@@ -68,8 +60,7 @@ class ErrorRenderer:
     """How an app responds to errors."""
 
     respond: Callable[[Scope, int, str, Mapping[str, str] | None], Response] = _json_response
-    messages: Mapping[int, str] = field(default_factory=lambda: STATUS_MESSAGES)
-    """Messages in place of the framework's own, by status."""
+    messages: Mapping[int, str] = field(default_factory=lambda: STATUS_MESSAGES)  # in place of the framework's own
 
     def render(self, scope: Scope, error: HTTPException) -> Response:
         """Make the response to a request that raised an error."""

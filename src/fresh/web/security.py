@@ -35,14 +35,10 @@ _HOST_NAME = re.compile(
 class SecurityConfig:
     """Which requests a server accepts."""
 
-    hosts: frozenset[str] = frozenset()
-    """Names under which the server may be reached; any if empty."""
+    hosts: frozenset[str] = frozenset()  # names under which the server may be reached; any if empty
     max_body_bytes: int = 2 * _MEGABYTE
-    """Largest body of a request."""
-    upload_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Larger limits, by the end of the path."""
-    body_timeout: float = 30.0
-    """Seconds within which the whole body must arrive."""
+    upload_bytes: Mapping[str, int] = field(default_factory=dict)  # larger limits, by the end of the path
+    body_timeout: float = 30.0  # seconds within which the whole body must arrive
 
     def body_limit(self, path: str) -> int:
         """Return the size limit of bodies sent to a path."""
@@ -85,7 +81,7 @@ def check_proxy(address: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach an address."""
+    """Check whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -93,7 +89,6 @@ def is_loopback(host: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Take the port off a Host header."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
@@ -136,15 +131,11 @@ class SecurityMiddleware:
             raise
 
     def _check(self, scope: Scope) -> None:
-        """Check host, origin and announced size."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if self.config.hosts and _host_name(host) not in self.config.hosts:
-            raise Problem(
-                421,
-                f"This server does not answer to the host {host!r}. Use the address that it printed, or restart it "
-                "with this host among those that it allows.",
-            )
+            way_out = "Use the address that it printed, or restart it with this host among those that it allows."
+            raise Problem(421, f"This server does not answer to the host {host!r}. {way_out}")
         origin = headers.get("origin")
         if scope["method"] not in _SAFE_METHODS and origin is not None and not self._is_own(origin, host):
             raise Problem(403, f"Pages of {origin} may not send requests to this server. Use the server's own page.")
@@ -158,6 +149,7 @@ class SecurityMiddleware:
             url = urlsplit(origin)
         except ValueError:
             return False
+        # Behind a proxy the port may differ; on loopback it may not: another port is another program.
         return url.netloc.lower() == host.lower() or (url.hostname or "") in self.config.hosts - {*_LOOPBACK}
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:

@@ -22,10 +22,10 @@ OPENAPI = "/v1/openapi.json"
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 _MAX_CONNECTIONS = 1000
+# Addresses that stand for all of a machine, and one of those.
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-"""Addresses that stand for all of a machine, and one of those."""
+# Reserved for documentation, so that nobody has them.
 _UNUSED_ADDRESS: dict[int, str] = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
-"""Addresses reserved for documentation."""
 
 
 class PortError(OSError):
@@ -53,9 +53,8 @@ class Assets:
         if content is None or digest != self.digest:
             raise Problem(404, "There is no such file in this version of the pages. Reload the page.")
         media_type = _MEDIA_TYPES[name[name.rindex(".") :]]
-        return Response(
-            content, media_type=media_type, headers={"Cache-Control": CACHE_FOREVER, "ETag": f'"{self.digest}"'}
-        )
+        headers = {"Cache-Control": CACHE_FOREVER, "ETag": f'"{self.digest}"'}
+        return Response(content, media_type=media_type, headers=headers)
 
 
 def read_assets(package: str, folder: str = "") -> dict[str, bytes]:
@@ -168,10 +167,9 @@ def _url(host: str, port: int) -> str:
 
 
 def _network_address(family: int) -> list[str]:
-    """Return the address of this machine in its network, if any; connecting a datagram socket sends nothing."""
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((_UNUSED_ADDRESS[family], 9))
+            probe.connect((_UNUSED_ADDRESS[family], 9))  # sends nothing: datagrams have no connection
             return [probe.getsockname()[0]]
     except OSError:
         return []

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,19 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import select, update
 
-from fresh.document import Document
 from fresh.study.annotators import add_annotators, exclude, leave, readmit, release_expired, set_paused
 from fresh.study.items import make_plan
 from fresh.study.overview import get_overview, read_answers
 from fresh.study.schema import AssignmentRow, ItemRow
 from fresh.study.store import Store, create_study, open_study
+from fresh.study.web.annotator_views import MISSING, NOT_YOURS
 from fresh.study.web.app import create_app
-from fresh.study.web.auth import MAX_CHECKS, Signer
+from fresh.study.web.auth import FOREIGN_FORM, MAX_CHECKS
 from pages import HOSTILE
 from studies import MakeStore, corpus, load, plan, study, two_ways
-from visitors import Person, go_by, site_of, strip_practice, visitor
+from visitors import ANSWER, Person, advance_clock, finish_practice, site_of, visitor
 
 Enter = Callable[..., Person]
-FOREIGN = "This form belongs to another visit, or your browser does not keep cookies. Reload the page and try again."
-NOT_YOURS = "This text is not assigned to you. Continue with the one that is shown."
 
 
 @pytest.fixture
@@ -45,10 +42,10 @@ def refusals(person: Person, path: str, **fields: Any) -> tuple[int, list[str], 
     program = person.client.post(path, data={"form": form, **fields})
     assert program.headers["content-type"] == "application/problem+json"
     assert program.status_code == person.status == program.json()["status"]
-    return person.status, person.told, program.json()["detail"]
+    return person.status, person.alerts, program.json()["detail"]
 
 
-def test_somebody_goes_from_the_door_to_the_thanks(make_store: MakeStore) -> None:
+def test_an_annotator_goes_from_sign_in_to_the_end(make_store: MakeStore) -> None:
     store = make_store(sample=6, practice=2, checks=1, per_item=2, title="Films")
     [code] = add_annotators(store, 1)
     person = visitor(create_app(store)).get()
@@ -64,7 +61,7 @@ def test_somebody_goes_from_the_door_to_the_thanks(make_store: MakeStore) -> Non
     for number in (1, 2):
         assert f"Practice {number} of 2" in person.page
         positive = int(re.findall(r"word(\d+)", person.text)[0]) % 2 == 1
-        person.post("/answer", ticket=person.field("ticket"), label="pos", confidence=1, readability=5, milliseconds=7)
+        person.send(readability=5, milliseconds=7)
         assert 'You chose <b dir="auto">pos</b>.' in person.page
         said.add((positive, "The expected label is" not in person.page))
         assert person.get(person.answer.url.path).status == 200  # as often as they like
@@ -87,7 +84,7 @@ def test_somebody_goes_from_the_door_to_the_thanks(make_store: MakeStore) -> Non
     ]
 
 
-def test_nothing_on_a_page_reveals_what_is_asked_for_what(person: Person, store: Store) -> None:
+def test_pages_do_not_reveal_attention_checks(person: Person, store: Store) -> None:
     pages: dict[bool, list[str]] = {True: [], False: []}
     while person.text:
         bare = person.page.replace(person.text, "TEXT").replace(person.field("ticket"), "TICKET")
@@ -99,13 +96,13 @@ def test_nothing_on_a_page_reveals_what_is_asked_for_what(person: Person, store:
     assert set(pages[True]) == set(pages[False])  # letter by letter
 
 
-def test_whoever_comes_back_goes_on_where_they_left(enter: Enter, store: Store) -> None:
+def test_annotators_continue_after_signing_in_again(enter: Enter, store: Store) -> None:
     [code] = add_annotators(store, 1)
-    person = strip_practice(enter(code)).give()
+    person = finish_practice(enter(code)).give()
     text, first = person.text, person.field("ticket")
     person.post("/sign-out")
     assert "<h1>Sign in</h1>" in person.page
-    assert person.get("/item").told == ["You are not signed in. Sign in first."]
+    assert person.get("/item").alerts == ["You are not signed in. Sign in first."]
     again = enter(code)  # with another browser
     assert (again.text, again.field("ticket")) == (text, first)
     assert "2 of 7" in again.page
@@ -119,12 +116,12 @@ def test_signing_out_ends_all_sessions_of_a_code(database: str, way: str) -> Non
         closing(open_study(database)) as same_study,
     ):
         app, (code, other) = create_app(store), add_annotators(store, 2)
-        person, somebody = (strip_practice(visitor(app).enter(one)) for one in (code, other))
+        person, somebody = (finish_practice(visitor(app).enter(one)) for one in (code, other))
         thief = visitor(create_app(same_study))
         thief.client.cookies.update(person.client.cookies)
         assert thief.get("/item").text == person.text
         person.post(way)
-        assert (thief.get("/item").status, thief.told) == (401, ["You are not signed in. Sign in first."])
+        assert (thief.get("/item").status, thief.alerts) == (401, ["You are not signed in. Sign in first."])
         readmit(store, 1)
         assert thief.give().status == 401
         assert person.enter(code).get("/item").text
@@ -133,9 +130,9 @@ def test_signing_out_ends_all_sessions_of_a_code(database: str, way: str) -> Non
         assert len(read_answers(store)) == 3  # practice of both, and what somebody else answered
 
 
-def test_whoever_leaves_gives_their_text_to_others(enter: Enter, store: Store) -> None:
+def test_annotators_who_leave_cannot_continue(enter: Enter, store: Store) -> None:
     [code] = add_annotators(store, 1)
-    person = strip_practice(enter(code)).give()
+    person = finish_practice(enter(code)).give()
     assert "your code stops working" in person.get("/leave").page
     assert "<h1>What to do</h1>" not in person.get("/left").page  # they have not left yet
     sent = person.client.post("/leave", data={"form": person.field("form")}, follow_redirects=False)
@@ -144,12 +141,12 @@ def test_whoever_leaves_gives_their_text_to_others(enter: Enter, store: Store) -
     assert person.get("/item").status == 401
     person.enter(code)
     assert person.status == 403
-    assert person.told[0].startswith("You have left this study. To take part again, ask")
+    assert person.alerts[0].startswith("You have left this study. To take part again, ask")
     assert "Sign out" in person.page
     assert [one["counted"] for one in real(store)] == [True]
 
 
-def test_whoever_does_not_agree_is_told_that_nothing_was_stored(app: FastAPI, store: Store) -> None:
+def test_annotators_who_decline_are_told_that_nothing_was_stored(app: FastAPI, store: Store) -> None:
     [code] = add_annotators(store, 1)
     person = visitor(app).get().post("/sign-in", code=code)
     assert '<a class="quiet button" href="/leave">I do not agree</a>' in person.page
@@ -163,7 +160,7 @@ def test_whoever_does_not_agree_is_told_that_nothing_was_stored(app: FastAPI, st
     assert "I agree" in person.get().post("/sign-in", code=code).page
 
 
-def test_codes_are_taken_as_they_are_meant(app: FastAPI, store: Store) -> None:
+def test_codes_are_accepted_in_any_notation(app: FastAPI, store: Store) -> None:
     [code] = add_annotators(store, 1)
     number, *parts = code.split("-")
     bare = "".join(parts)
@@ -179,27 +176,22 @@ def test_codes_are_taken_as_they_are_meant(app: FastAPI, store: Store) -> None:
         assert visitor(app).get().post("/sign-in", code=wrong).status == 403
 
 
-def test_what_expired_is_given_to_whoever_has_nothing_left(enter: Enter, store: Store) -> None:
-    sleeper, *others = [strip_practice(enter()) for _ in range(4)]
+def test_expired_items_go_to_people_who_have_nothing_left(enter: Enter, store: Store) -> None:
+    sleeper, *others = [finish_practice(enter()) for _ in range(4)]
     for person in others:
-        while person.text:
-            person.give()
+        person.give_all()
     sleeper.give().give()
-    last = strip_practice(enter())
-    while last.text:
-        last.give()
+    finish_practice(enter()).give_all()
     assert sleeper.text
     with store.write_session() as session:
         session.execute(update(AssignmentRow).where(AssignmentRow.state == "open").values(at=0))
     before = len([one for one in read_answers(store) if one["counted"]])
-    fresh = strip_practice(enter())
-    while fresh.text:
-        fresh.give()
+    finish_practice(enter()).give_all()
     assert len([one for one in read_answers(store) if one["counted"]]) > before
     assert release_expired(store) == 0
 
 
-def test_a_restart_keeps_sessions_and_two_servers_share_them(person: Person, store: Store, tmp_path: Path) -> None:
+def test_two_servers_share_sessions(person: Person, store: Store, tmp_path: Path) -> None:
     text = person.text
     with closing(open_study(tmp_path / "s")) as other:
         moved = visitor(create_app(other))
@@ -208,22 +200,16 @@ def test_a_restart_keeps_sessions_and_two_servers_share_them(person: Person, sto
         ticket = moved.field("ticket")
         moved.give()
         assert moved.text != text
-        person.post("/answer", ticket=ticket, label="neg", confidence=1, readability=1)  # the page that was still open
-    assert person.told == ["You have already answered that text: your first answer stands."]
+        person.send(ticket=ticket, label="neg")  # the page that was still open
+    assert person.alerts == ["You have already answered that text: your first answer stands."]
     assert person.text == moved.text
     assert [one["label"] for one in real(store)] == ["pos"]
 
 
-def test_a_whole_room_signs_in_from_one_address(enter: Enter, app: FastAPI, store: Store) -> None:
-    site_of(app).limiters["annotator"].most = 3
-    for code in add_annotators(store, 5):
-        assert enter(code).status == 200
-
-
-def test_a_paused_study_says_so_and_still_takes_answers(person: Person, store: Store) -> None:
+def test_a_paused_study_says_so_and_still_saves_answers(person: Person, store: Store) -> None:
     set_paused(store, True)
-    person.post("/answer", ticket=person.field("ticket"), label="pos", confidence=1, readability=1)
-    assert (person.status, person.told) == (503, ["The study is paused. Come back later; your answers are saved."])
+    person.send()
+    assert (person.status, person.alerts) == (503, ["The study is paused. Come back later; your answers are saved."])
     assert person.answer.headers["retry-after"] == "600"
     assert "Try again" in person.page
     assert len(real(store)) == 1
@@ -231,7 +217,7 @@ def test_a_paused_study_says_so_and_still_takes_answers(person: Person, store: S
     assert person.get("/item").status == 200
 
 
-def test_hostile_texts_are_shown_and_do_nothing(make_store: MakeStore) -> None:
+def test_hostile_texts_are_escaped(make_store: MakeStore) -> None:
     hostile = HOSTILE.replace("\ud800", "").replace("\x00", "")
     texts = dict.fromkeys(("consent", "instructions", "question", "thanks"), hostile)
     title = " ".join(hostile.replace("\u202e", "").split())  # what else is in it is refused in a title
@@ -245,15 +231,9 @@ def test_hostile_texts_are_shown_and_do_nothing(make_store: MakeStore) -> None:
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
 
-def test_signs_that_turn_texts_round_are_shown_as_signs(tmp_path: Path) -> None:
-    examples = [
-        replace(one, document=Document.from_words(("a\u202eb", "c"), id=one.document.id), human=None)
-        for one in corpus()
-    ]
-    made = make_plan(study({"full": {"kind": "full_text"}}, practice=0, checks=0), examples, load)
-    with closing(create_study(tmp_path / "s", made)) as store:
-        person = visitor(create_app(store)).enter(add_annotators(store, 1)[0]).get("/item")
-    assert person.text == "a\ufffdb c"
+def test_characters_that_change_the_text_direction_are_replaced(hidden: Store) -> None:
+    person = visitor(create_app(hidden)).enter(add_annotators(hidden, 1)[0])
+    assert person.get("/item").text == "a\ufffdb c"
 
 
 @pytest.mark.parametrize(
@@ -270,13 +250,13 @@ def test_signs_that_turn_texts_round_are_shown_as_signs(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_queries_are_shown_in_parts_above_all_texts(tmp_path: Path, name: str, query: str, shown: list[str]) -> None:
+def test_queries_are_shown_in_named_parts(tmp_path: Path, name: str, query: str, shown: list[str]) -> None:
     """Also above checks, which would stand out otherwise; models read the query as it is."""
     folder = "x" if name == "multirc" else ""
     settings = study(two_ways(), corpus=name, data_dir=folder, sample=4, practice=1, checks=1)
     with closing(create_study(tmp_path / "s", make_plan(settings, corpus(query=query), load))) as store:
         person = visitor(create_app(store)).enter(add_annotators(store, 1)[0])
-        pages, texts = [person.get("/").page, strip_practice(person).page], []
+        pages, texts = [person.get("/").page, finish_practice(person).page], []
         while person.text:
             pages.append(person.page)
             texts.append(person.text)
@@ -289,7 +269,7 @@ def test_queries_are_shown_in_parts_above_all_texts(tmp_path: Path, name: str, q
     assert kept == [query.lower().split()] * (4 * 2 + 1 + 1 + 2)  # texts in two conditions, practice, check, examples
 
 
-def test_who_has_to_wait_for_others_is_told_so(make_store: MakeStore) -> None:
+def test_annotators_who_must_wait_are_told(make_store: MakeStore) -> None:
     store = make_store(sample=1, practice=0, checks=0, per_item=1)
     app = create_app(store)
     first, second, third = (visitor(app).enter(code).get("/item") for code in add_annotators(store, 3))
@@ -306,56 +286,53 @@ def test_who_has_to_wait_for_others_is_told_so(make_store: MakeStore) -> None:
 # Bad input: each has a clear page, and a problem detail for programs.
 
 
-def test_an_answer_for_an_item_that_was_not_assigned_is_refused(person: Person, enter: Enter, store: Store) -> None:
-    other = strip_practice(enter())
-    answer = {"label": "pos", "confidence": 1, "readability": 1}
-    signer = Signer(site_of(person.client.app).sessions.signer.key)
-    early = signer.ticket(1, 2)  # items 1 and 2 are the practice item and the check
+def test_an_answer_to_an_item_that_was_not_assigned_is_refused(person: Person, enter: Enter, store: Store) -> None:
+    other = finish_practice(enter())
+    early = site_of(person.client.app).sessions.signer.ticket(1, 2)  # items 1 and 2 are the practice item and the check
     for ticket in (other.field("ticket"), early, "", "0" * 32, "7"):
         person.get("/item")
-        assert refusals(person, "/answer", ticket=ticket, **answer) == (409, [NOT_YOURS], NOT_YOURS)
+        assert refusals(person, "/answer", **ANSWER, ticket=ticket) == (409, [NOT_YOURS], NOT_YOURS)
         assert "<h1>This text is not assigned to you</h1>" in person.page
     assert real(store) == []
 
 
-def test_an_answer_that_comes_too_late_is_told(person: Person, store: Store) -> None:
+def test_an_answer_that_comes_too_late_is_refused(person: Person, store: Store) -> None:
     with store.write_session() as session:
         session.execute(update(AssignmentRow).values(at=0))
     assert release_expired(store) == 1
     with store.write_session() as session:
         session.execute(update(ItemRow).values(taken=ItemRow.wanted))  # others have all places
-    answer = {"ticket": person.field("ticket"), "label": "pos", "confidence": 1, "readability": 1}
-    status, [told], detail = refusals(person, "/answer", **answer)
+    status, [told], detail = refusals(person, "/answer", **ANSWER, ticket=person.field("ticket"))
     assert (status, told) == (409, detail)
     assert told.startswith("This text was assigned to somebody else")  # without its number
 
 
-def test_an_expired_session_is_told_and_goes_on_after_signing_in(app: FastAPI, store: Store) -> None:
+def test_an_expired_session_is_explained_and_continues_after_sign_in(app: FastAPI, store: Store) -> None:
     [code] = add_annotators(store, 1)
-    person = strip_practice(visitor(app).enter(code))
+    person = finish_practice(visitor(app).enter(code))
     text, ticket = person.text, person.field("ticket")
-    go_by(app, 12.1)
+    advance_clock(app, 12.1)
     for cookie in person.client.cookies.jar:  # the browser forgets what it was to keep for less
         cookie.expires -= 12.1 * 3600
     person.client.cookies.jar.clear_expired_cookies()
     said = "Your session ended after 12 hours without activity. Sign in again to continue where you stopped."
-    found = refusals(person, "/answer", ticket=ticket, label="pos", confidence=1, readability=1)
+    found = refusals(person, "/answer", **ANSWER, ticket=ticket)
     lost = f"{said} What you just sent was not saved."
     assert found == (401, [lost], lost)
     assert "<h1>Please sign in</h1>" in person.page
-    assert person.get().told == [said]
+    assert person.get().alerts == [said]
     person.post("/sign-in", code=code)
     assert person.text == text
     assert real(store) == []
 
 
-def test_a_session_is_renewed_while_somebody_is_there(person: Person, app: FastAPI) -> None:
+def test_a_session_is_renewed_by_requests(person: Person, app: FastAPI) -> None:
     for hours, status in ((11.9, 200), (11.9, 200), (12.1, 401)):
-        go_by(app, hours)
+        advance_clock(app, hours)
         assert person.get("/item").status == status
 
 
-def test_a_wrong_code_is_told(app: FastAPI, store: Store) -> None:
+def test_a_wrong_code_is_refused(app: FastAPI, store: Store) -> None:
     add_annotators(store, 1)
     said = "This code is not correct. Enter it exactly as you received it."
     for code in ("1-aaaa-bbbb-cccc", "", "'; DROP TABLE annotators; --", "x" * 5000):
@@ -365,7 +342,7 @@ def test_a_wrong_code_is_told(app: FastAPI, store: Store) -> None:
     assert "x" * 5000 not in person.page
 
 
-def test_many_wrong_codes_do_not_lock_out_right_ones_from_the_same_address(app: FastAPI, store: Store) -> None:
+def test_wrong_codes_do_not_lock_out_right_ones_from_the_same_address(app: FastAPI, store: Store) -> None:
     [code] = add_annotators(store, 1)
     person, limiter = visitor(app).get(), site_of(app).limiters["annotator"]
     limiter.most = 3
@@ -382,31 +359,22 @@ def test_many_wrong_codes_do_not_lock_out_right_ones_from_the_same_address(app: 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"label": ""}, ["Choose a label."]),
-        (
-            {"label": "", "confidence": "", "readability": ""},
-            [
-                "Choose a label.",
-                "Choose how confident you are.",
-                "Choose how easy the words are to read and understand.",
-            ],
-        ),
+        ({"label": ""}, MISSING["label"]),
+        (dict.fromkeys(MISSING, ""), "\n".join(MISSING.values())),
         (
             {"confidence": "two", "readability": 0},
-            [
-                "confidence must be a whole number from 1 (not confident) to 4 (very confident), got 'two'.",
-                "readability must be a whole number from 1 (very difficult) to 5 (very easy), got 0.",
-            ],
+            "confidence must be a whole number from 1 (not confident) to 4 (very confident), got 'two'.\n"
+            "readability must be a whole number from 1 (very difficult) to 5 (very easy), got 0.",
         ),
-        ({"milliseconds": -3}, ["milliseconds must be a whole number from 0 to 604,800,000 (a week), got '-3'."]),
+        ({"milliseconds": -3}, "milliseconds must be a whole number from 0 to 604,800,000 (a week), got '-3'."),
     ],
 )
-def test_what_is_missing_or_out_of_range_is_told_beside_the_text(
-    person: Person, store: Store, given: dict[str, Any], told: list[str]
+def test_missing_and_invalid_answers_are_explained_beside_the_text(
+    person: Person, store: Store, given: dict[str, Any], told: str
 ) -> None:
     text = person.text
     answer = {"label": "pos", "confidence": 2, "readability": 3, "ticket": person.field("ticket"), **given}
-    assert refusals(person, "/answer", **answer) == (422, told, " ".join(told))
+    assert refusals(person, "/answer", **answer) == (422, told.splitlines(), told.replace("\n", " "))
     assert person.text == text
     for name, value in answer.items():
         if value and name not in given and name != "ticket":
@@ -414,9 +382,9 @@ def test_what_is_missing_or_out_of_range_is_told_beside_the_text(
     assert real(store) == []
 
 
-def test_what_is_no_label_or_too_large_is_refused(person: Person) -> None:
-    answer = {"ticket": person.field("ticket"), "label": "poss", "confidence": 1, "readability": 1}
+def test_unknown_labels_and_large_forms_are_refused(person: Person) -> None:
     said = "poss is not a label of this study. Did you mean pos?"
+    answer = {**ANSWER, "ticket": person.field("ticket"), "label": "poss"}
     assert refusals(person, "/answer", **answer) == (422, [said], said)
     status, [told], detail = refusals(person.get("/item"), "/answer", label="x" * 20_000)
     assert (status, told) == (413, detail)
@@ -424,48 +392,47 @@ def test_what_is_no_label_or_too_large_is_refused(person: Person) -> None:
     assert "<h1>The request is too large</h1>" in person.page
 
 
-def test_an_unknown_page_is_told(app: FastAPI, person: Person) -> None:
+def test_unknown_pages_are_reported(app: FastAPI, person: Person) -> None:
     for path in ("/nowhere", "/admin/nowhere", "/v1/openapi.json", "/docs", "/item/7"):
         person.get(path)
-        assert (person.status, person.told) == (404, ["There is no page at this address. Go back to the study."])
+        assert (person.status, person.alerts) == (404, ["There is no page at this address. Go back to the study."])
         assert person.client.get(path).json()["detail"] == "There is no page at this address. Go back to the study."
-    assert (person.get("/answer").status, "does not support this method" in person.told[0]) == (405, True)
+    assert (person.get("/answer").status, "does not support this method" in person.alerts[0]) == (405, True)
     assert visitor(app).get("/nowhere").page.count('href="/">Sign in</a>') == 1
 
 
 @pytest.mark.parametrize("path", ["/sign-in", "/sign-out", "/consent", "/answer", "/leave"])
-def test_no_form_of_others_is_taken(person: Person, enter: Enter, path: str) -> None:
-    other = strip_practice(enter())
+def test_forms_from_other_sessions_are_refused(person: Person, enter: Enter, path: str) -> None:
+    other = finish_practice(enter())
     for token in ("", "0" * 64, other.field("form"), "\u00e4"):
-        assert refusals(person.get("/item"), path, form=token) == (403, [FOREIGN], FOREIGN)
+        assert refusals(person.get("/item"), path, form=token) == (403, [FOREIGN_FORM], FOREIGN_FORM)
     assert person.get("/item").text
     foreign = person.client.post(path, data={"form": person.field("form")}, headers={"Origin": "http://evil.example"})
     assert foreign.status_code == 403
 
 
-def test_an_open_page_cannot_act_for_somebody_else_who_signed_in(app: FastAPI, store: Store) -> None:
+def test_an_open_page_cannot_act_for_the_next_annotator(app: FastAPI, store: Store) -> None:
     first, second = add_annotators(store, 2)
-    person = strip_practice(visitor(app).enter(first))
+    person = finish_practice(visitor(app).enter(first))
     form, ticket = person.field("form"), person.field("ticket")
     person.post("/sign-out").enter(second)
-    person.post("/answer", form=form, ticket=ticket, label="pos", confidence=1, readability=1)
-    assert (person.status, person.told) == (403, [FOREIGN])
+    person.send(form=form, ticket=ticket)
+    assert (person.status, person.alerts) == (403, [FOREIGN_FORM])
     assert real(store) == []
 
 
-def test_who_is_excluded_or_gone_reads_it(person: Person, store: Store) -> None:
-    answer = {"ticket": person.field("ticket"), "label": "pos", "confidence": 1, "readability": 1}
+def test_people_who_left_or_were_excluded_are_told(person: Person, store: Store) -> None:
     leave(store, 1)
-    status, [told], detail = refusals(person, "/answer", **answer)
+    status, [told], detail = refusals(person, "/answer", **ANSWER, ticket=person.field("ticket"))
     assert (status, told) == (403, detail)
     assert told.startswith("You have left this study.")
     exclude(store, 1)
     for path in ("/", "/item"):
-        assert person.get(path).told == ["Your participation in this study has ended."]
+        assert person.get(path).alerts == ["Your participation in this study has ended."]
         assert "<h1>Your participation has ended</h1>" in person.page
 
 
-def test_feedback_is_for_practice_only(person: Person) -> None:
-    assert "feedback on practice texts" in person.get(f"/practice/{person.field('ticket')}").told[0]
+def test_feedback_is_limited_to_practice(person: Person) -> None:
+    assert "feedback on practice texts" in person.get(f"/practice/{person.field('ticket')}").alerts[0]
     assert person.status == 409
-    assert person.get("/practice/nothing").told == [NOT_YOURS]
+    assert person.get("/practice/nothing").alerts == [NOT_YOURS]

@@ -23,11 +23,10 @@ from fresh.study.schema import AssignmentRow, StudyRow
 from fresh.study.store import Store, create_study, open_study
 from fresh.study.web.app import StudyServeConfig, create_app
 from studies import MakeStore, plan, two_ways
-from visitors import BROWSER, Person, server_of, strip_practice, visitor
+from visitors import ANSWER, BROWSER, Person, finish_practice, server_of, visitor
 
 READY = {"status": "ok", "database": "ready"}
 BROKEN = (503, {"status": "broken", "database": "cannot be written to"})
-ANSWER = {"label": "pos", "confidence": 1, "readability": 1}
 
 
 def health(client: TestClient) -> tuple[int, Any]:
@@ -42,7 +41,7 @@ def failing(error: type[Exception]) -> Callable[..., None]:
     return fail
 
 
-def test_cookies_are_for_the_server_alone(store: Store) -> None:
+def test_cookies_are_http_only_and_same_site(store: Store) -> None:
     [code] = add_annotators(store, 1)
     for config, base_url, secure in (
         (StudyServeConfig(), "http://127.0.0.1", False),
@@ -64,19 +63,19 @@ def test_cookies_are_for_the_server_alone(store: Store) -> None:
             assert ("; Secure" in cookie) == secure or "Max-Age=0" in cookie
 
 
-def test_another_name_for_this_machine_is_refused(app: FastAPI) -> None:
+def test_unknown_host_names_are_refused(app: FastAPI) -> None:
     person = visitor(app)
     person.answer = person.client.get("/", headers={**BROWSER, "Host": "evil.example"})
     assert person.status == 421
-    assert "evil.example" in person.told[0]
+    assert "evil.example" in person.alerts[0]
 
 
-def test_sessions_that_end_at_once_are_refused() -> None:
+def test_session_hours_must_be_positive() -> None:
     with pytest.raises(ValueError, match=r"^session_hours must be at least 0\.01, got 0\.$"):
         StudyServeConfig(session_hours=0)
 
 
-def test_expired_items_are_given_back_while_a_server_runs(
+def test_a_running_server_releases_expired_items(
     make_store: MakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fresh.study.web.app.RELEASE_SECONDS", 0.02)
@@ -105,14 +104,14 @@ def test_health_and_metrics(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> No
         assert health(client) == BROKEN
 
 
-def test_health_leaves_nothing_behind_and_may_be_asked_by_many_at_once(stored: Store) -> None:
+def test_concurrent_health_checks_leave_nothing_behind(stored: Store) -> None:
     with TestClient(create_app(stored), base_url="http://127.0.0.1") as client, ThreadPoolExecutor(8) as pool:
         assert {one.status_code for one in pool.map(lambda _: client.get("/health"), range(32))} == {200}
         with stored.read_session() as session:
             assert session.scalars(select(StudyRow.id)).all() == [1]
 
 
-def test_an_answer_that_is_not_saved_is_told_so(
+def test_an_answer_that_cannot_be_saved_is_reported(
     person: Person, app: FastAPI, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(connection: Any, *_given: Any) -> None:
@@ -120,9 +119,8 @@ def test_an_answer_that_is_not_saved_is_told_so(
 
     store.engine.dispose()
     event.listen(store.engine, "connect", refuse)
-    person.post("/answer", ticket=person.field("ticket"), **ANSWER)
-    assert person.status == 503
-    assert person.told[0].startswith("Your answer was not saved: the database of the study cannot be written to")
+    assert person.send().status == 503
+    assert person.alerts[0].startswith("Your answer was not saved: the database of the study cannot be written to")
     assert "<h1>Something went wrong</h1>" in person.page
     assert "Back to the study" in person.page
     assert person.answer.headers["retry-after"] == "60"
@@ -140,22 +138,22 @@ def test_an_answer_that_is_not_saved_is_told_so(
         (IntegrityError, 500, "Internal server error"),
     ],
 )
-def test_errors_of_the_database_are_pages_without_their_reason(
+def test_database_errors_are_shown_without_details(
     person: Person, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int, told: str
 ) -> None:
     monkeypatch.setattr(Store, "read_session", failing(error))
     assert person.get("/item").status == status
-    assert person.told[0].startswith(told)
+    assert person.alerts[0].startswith(told)
     assert "a secret" not in person.page
     assert (">Try again</a>" in person.page, "retry-after" in person.answer.headers) == (status == 503,) * 2
 
 
-def test_health_fails_while_the_files_of_a_study_cannot_grow(tmp_path: Path) -> None:
+def test_health_fails_while_the_database_cannot_grow(tmp_path: Path) -> None:
     place = tmp_path / "s"
     with closing(create_study(place, plan(two_ways(), sample=6, practice=1, checks=1, per_item=2))) as store:
         [code] = add_annotators(store, 1)
     with server_of(str(place)) as (address, server, _), httpx.Client(base_url=address, follow_redirects=True) as client:
-        person = strip_practice(Person(client).enter(code))
+        person = finish_practice(Person(client).enter(code))
         answer = {"ticket": person.field("ticket"), **ANSWER}
         assert client.get("/health").status_code == 200
         size = (place / "study.db-wal").stat().st_size
@@ -170,7 +168,7 @@ def test_health_fails_while_the_files_of_a_study_cannot_grow(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
-def test_a_postgresql_that_takes_nothing_is_not_ready_and_takes_the_answer_later(stored: Store, postgres: str) -> None:
+def test_health_fails_while_postgresql_is_read_only(stored: Store, postgres: str) -> None:
     with psycopg.connect(postgres, autocommit=True) as server:
         name = str(stored.engine.url.database)
 
@@ -179,7 +177,7 @@ def test_a_postgresql_that_takes_nothing_is_not_ready_and_takes_the_answer_later
             server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
 
         client = TestClient(create_app(stored), base_url="http://127.0.0.1", raise_server_exceptions=False)
-        person = strip_practice(Person(client).enter(add_annotators(stored, 1)[0]))
+        person = finish_practice(Person(client).enter(add_annotators(stored, 1)[0]))
         answer = {"ticket": person.field("ticket"), **ANSWER}
         assert health(client) == (200, READY)
         change("SET default_transaction_read_only = on")

@@ -14,14 +14,14 @@ from starlette.responses import Response
 
 from fresh.study.web.auth import HOUR, MAX_CHECKS, MAX_NETWORKS, RateLimiter, Role, Session, Signer, _network_of
 from fresh.web.errors import Problem
-from visitors import BROWSER, Person, go_by, site_of, visitor
+from visitors import BROWSER, Person, advance_clock, site_of, visitor
 
 SIGNER = Signer(b"k" * 32, hours=2)
 ROLES: tuple[Role, ...] = ("visitor", "annotator", "admin")
 
 
 @given(st.sampled_from(ROLES), st.integers(0, 10**9 - 1), st.integers(0, 10**13), st.text(max_size=8))
-def test_a_session_is_read_back_as_it_was_and_in_its_role_only(role: Role, who: int, at: int, version: str) -> None:
+def test_sessions_round_trip_in_their_role_only(role: Role, who: int, at: int, version: str) -> None:
     session = SIGNER.start(role, at, who)
     token = SIGNER.write(session, version)
     versions = {who: version}
@@ -33,7 +33,7 @@ def test_a_session_is_read_back_as_it_was_and_in_its_role_only(role: Role, who: 
 
 
 @given(st.data())
-def test_no_changed_letter_passes(data: st.DataObject) -> None:
+def test_a_token_with_a_changed_character_is_refused(data: st.DataObject) -> None:
     token = SIGNER.write(SIGNER.start("annotator", 5, 7))
     place = data.draw(st.integers(0, len(token) - 1))
     other = data.draw(st.characters().filter(lambda letter: letter != token[place]))
@@ -41,12 +41,12 @@ def test_no_changed_letter_passes(data: st.DataObject) -> None:
 
 
 @given(st.text())
-def test_no_made_up_token_passes(token: str) -> None:
+def test_forged_tokens_are_refused(token: str) -> None:
     assert SIGNER.read(token, "annotator") is None
     assert SIGNER.read(f"annotator.1.1.x.{token}", "annotator") is None
 
 
-def test_a_session_lasts_as_long_as_somebody_is_there() -> None:
+def test_a_session_lasts_while_it_is_used() -> None:
     session = Session("annotator", 1, at=1000, nonce="n")
     assert not SIGNER.has_ended(session, 1000 + 2 * HOUR)
     assert SIGNER.has_ended(session, 1001 + 2 * HOUR)
@@ -62,7 +62,7 @@ def test_form_tokens_differ_between_sessions_and_roles() -> None:
 
 
 @given(st.integers(1, 500), st.integers(1, 500))
-def test_tickets_reveal_nothing_and_are_somebodys_own(annotator: int, item: int) -> None:
+def test_tickets_depend_on_annotator_item_and_key(annotator: int, item: int) -> None:
     ticket = SIGNER.ticket(annotator, item)
     assert len(ticket) == 32
     assert ticket not in (SIGNER.ticket(annotator + 1, item), SIGNER.ticket(annotator, item + 1))
@@ -74,12 +74,12 @@ def token_in(response: Response) -> str:
     return response.headers["set-cookie"].partition(";")[0].partition("=")[2]
 
 
-def test_a_request_that_was_under_way_while_somebody_signed_out_renews_nothing(person: Person, app: FastAPI) -> None:
+def test_a_request_in_flight_during_sign_out_does_not_renew_the_session(person: Person, app: FastAPI) -> None:
     sessions = site_of(app).sessions
     cookie = "; ".join(f"{name}={value}" for name, value in person.client.cookies.items())
     request = Request({"type": "http", "headers": [(b"cookie", cookie.encode())], "scheme": "http", "path": "/"})
     session = sessions.require(request, "annotator")
-    go_by(app, 1)
+    advance_clock(app, 1)
     for ended in (False, True):
         if ended:
             sessions.end(Response(), session)
@@ -89,16 +89,16 @@ def test_a_request_that_was_under_way_while_somebody_signed_out_renews_nothing(p
         assert (found is None) == ended
 
 
-def test_a_session_of_another_study_or_made_up_is_none(person: Person, app: FastAPI) -> None:
+def test_sessions_of_other_studies_are_refused(person: Person, app: FastAPI) -> None:
     sessions, other = site_of(app).sessions, Signer(b"another study")
     for token in (other.write(other.start("annotator", sessions.clock(), 1)), "annotator.1.1.1.1", "", "\u00e4"):
         stranger = visitor(app)
         header = {"Cookie": f"{sessions.cookie_name('annotator')}={token}".encode()}
         stranger.answer = stranger.client.get("/item", headers={**BROWSER, **header})
-        assert (stranger.status, stranger.told) == (401, ["You are not signed in. Sign in first."])
+        assert (stranger.status, stranger.alerts) == (401, ["You are not signed in. Sign in first."])
 
 
-def test_many_wrong_codes_slow_an_address_down_for_a_while() -> None:
+def test_many_wrong_codes_slow_an_address_down_for_ten_minutes() -> None:
     clock = [0.0]
     limiter = RateLimiter(3, 600, 0, lambda: clock[0])
     for clock[0] in (0, 60, 90):
@@ -113,14 +113,14 @@ def test_many_wrong_codes_slow_an_address_down_for_a_while() -> None:
     assert not limiter.is_slowed("10.0.0.1")
 
 
-def test_right_codes_are_not_held_against_anybody() -> None:
+def test_right_codes_are_not_counted() -> None:
     limiter = RateLimiter(2, 600, 0, lambda: 0.0)
     for _ in range(50):
         assert asyncio.run(limiter.check("10.0.0.1", lambda: 0)) == 0  # the admin
     assert limiter.failures == {}
 
 
-def test_a_slowed_address_has_few_checks_at_a_time_and_holds_up_no_other() -> None:
+def test_a_slowed_address_has_few_concurrent_checks_and_blocks_no_other() -> None:
     limiter, go_on = RateLimiter(1, 600, 0), threading.Event()
 
     def find() -> int:
@@ -149,7 +149,7 @@ def test_a_slowed_address_has_few_checks_at_a_time_and_holds_up_no_other() -> No
     asyncio.run(flood())
 
 
-def test_a_pause_holds_places_of_its_address_and_no_thread() -> None:
+def test_pauses_occupy_no_threads() -> None:
     limiter = RateLimiter(1, 600, pause=3600)
     ended: list[str] = []
 
@@ -176,7 +176,7 @@ def test_a_pause_holds_places_of_its_address_and_no_thread() -> None:
     asyncio.run(flood())
 
 
-def test_a_wrong_code_from_a_slowed_address_takes_a_second_and_a_right_one_does_not() -> None:
+def test_only_wrong_codes_from_a_slowed_address_are_delayed() -> None:
     async def times() -> list[float]:
         limiter, took = RateLimiter(1), []
         for found in (None, 7, None):
@@ -188,7 +188,7 @@ def test_a_wrong_code_from_a_slowed_address_takes_a_second_and_a_right_one_does_
     assert [took >= 1 for took in asyncio.run(times())] == [False, False, True]
 
 
-def test_many_addresses_do_not_fill_the_memory() -> None:
+def test_old_addresses_are_forgotten() -> None:
     clock = [0.0]
     limiter = RateLimiter(2, 600, 0, lambda: clock[0])
     for number in range(MAX_NETWORKS):
@@ -211,5 +211,5 @@ def test_many_addresses_do_not_fill_the_memory() -> None:
         ("", ""),
     ],
 )
-def test_one_person_has_many_addresses_in_ipv6(address: str, whose: str) -> None:
+def test_an_ipv6_client_is_its_network(address: str, whose: str) -> None:
     assert _network_of(address) == whose

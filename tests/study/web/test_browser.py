@@ -86,7 +86,7 @@ def choose(page: Page, person: int) -> None:
     expect(page.get_by_role("button", name="Continue")).to_be_focused()
 
 
-def test_three_people_complete_a_study_and_one_quits_and_returns(store: Store, open_page: Open) -> None:
+def test_three_annotators_complete_a_study_and_one_returns(store: Store, open_page: Open) -> None:
     codes = add_annotators(store, 3)
     with running(create_app(store)) as address:
         pages = [open_page(address) for _ in codes]
@@ -139,10 +139,12 @@ def check_by_hand(store: Store) -> None:
     assert all(0 < one["milliseconds"] < 60_000 for one in read_answers(store))
 
 
-def test_one_text_by_keyboard_alone(practised: Store, open_page: Open) -> None:
-    [code] = add_annotators(practised, 1)
+def test_an_item_is_answered_by_keyboard_alone(practised: Store, open_page: Open) -> None:
+    [code], sizes = add_annotators(practised, 1), list[int]()
     with running(create_app(practised)) as address:
-        page = open_page(address)
+        page = open_page("about:blank")
+        page.on("response", lambda response: sizes.append(len(response.body()) if response.status == 200 else 0))
+        page.goto(address)
         press = page.keyboard.press
         expect(page.get_by_label("Your code")).to_be_focused()
         page.keyboard.type(code)
@@ -157,9 +159,14 @@ def test_one_text_by_keyboard_alone(practised: Store, open_page: Open) -> None:
         expect(page.get_by_role("link", name="Start with practice")).to_be_focused()
         press("Enter")
         expect(page.locator(".keys-help")).to_be_visible()
+        assert 15_000 < sum(sizes) < 200_000  # from sign-in to the first text
         expect(page.locator("fieldset.now legend")).to_have_text("Which label fits this text?")
         press("2")
         expect(page.locator("fieldset.now legend")).to_have_text("How confident are you?")
+        press("Enter")  # sends nothing that is incomplete
+        expect(page.get_by_text("Practice 1 of 2")).to_be_visible()
+        assert page.evaluate("document.querySelector('form#answer').checkValidity()") is False
+        assert read_answers(practised) == []
         press("9")  # there is no ninth
         press("1")
         press("Backspace")
@@ -175,19 +182,7 @@ def test_one_text_by_keyboard_alone(practised: Store, open_page: Open) -> None:
     assert (kept["label"], kept["confidence"], kept["readability"]) == ("pos", 2, 4)
 
 
-def test_enter_sends_nothing_that_is_incomplete(store: Store, open_page: Open) -> None:
-    with running(create_app(store)) as address:
-        page = open_page(address)
-        begin(page, add_annotators(store, 1)[0])
-        expect(page.locator(".keys-help")).to_be_visible()
-        page.keyboard.press("1")
-        page.keyboard.press("Enter")
-        assert page.evaluate("document.querySelector('form#answer').checkValidity()") is False
-        expect(page.get_by_text("1 of 7")).to_be_visible()
-    assert read_answers(store) == []
-
-
-def test_only_time_counts_in_which_somebody_is_there(store: Store, open_page: Open) -> None:
+def test_only_active_time_counts(store: Store, open_page: Open) -> None:
     with running(create_app(store)) as address:
         page = open_page(address)
         sign_in(page, add_annotators(store, 1)[0])
@@ -209,7 +204,7 @@ def test_only_time_counts_in_which_somebody_is_there(store: Store, open_page: Op
     assert 155_000 < kept["milliseconds"] < 170_000
 
 
-def test_it_works_without_scripts(practised: Store, open_page: Open) -> None:
+def test_the_pages_work_without_scripts(practised: Store, open_page: Open) -> None:
     with running(create_app(practised)) as address:
         page = open_page(address, scripts=False)
         begin(page, add_annotators(practised, 1)[0])
@@ -222,18 +217,7 @@ def test_it_works_without_scripts(practised: Store, open_page: Open) -> None:
     assert (kept["label"], kept["confidence"], kept["readability"], kept["milliseconds"]) == ("neg", 4, 5, 0)
 
 
-def test_the_pages_are_light(practised: Store, open_page: Open) -> None:
-    sizes: list[int] = []
-    with running(create_app(practised)) as address:
-        page = open_page("about:blank")
-        page.on("response", lambda response: sizes.append(len(response.body()) if response.status == 200 else 0))
-        page.goto(address)
-        begin(page, add_annotators(practised, 1)[0])
-        expect(page.locator(".keys-help")).to_be_visible()
-    assert 15_000 < sum(sizes) < 200_000  # from the door to the first text
-
-
-def test_tables_that_go_on_beyond_a_phone_show_it(practised: Store, open_page: Open) -> None:
+def test_wide_tables_show_a_shadow_on_phones(practised: Store, open_page: Open) -> None:
     """By a shadow at the edge behind which there is more; names stand to the left, also above a column."""
     app, secret = create_app(practised), make_admin_secret(practised)
     finish(app, practised)

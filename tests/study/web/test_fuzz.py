@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +12,6 @@ from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis.core.result import Ok
-from starlette.testclient import TestClient
 
 from fresh.study.annotators import add_annotators, make_admin_secret
 from fresh.study.overview import read_answers
@@ -19,24 +19,10 @@ from fresh.study.store import Store, create_study
 from fresh.study.web.app import create_app
 from fresh.web.security import HEADERS
 from studies import plan, two_ways
-from visitors import BROWSER, Person, site_of, strip_practice
+from visitors import ANSWER, BROWSER, Person, finish_practice, site_of, visitor
 
 PATHS = ("/sign-in", "/consent", "/answer", "/admin/sign-in", "/admin/pause", "/admin/person", "/admin/codes")
-FIELDS = (
-    "form",
-    "ticket",
-    "label",
-    "confidence",
-    "readability",
-    "milliseconds",
-    "code",
-    "number",
-    "action",
-    "paused",
-    "annotator",
-    "after",
-    "mark",
-)
+FIELDS = (*ANSWER, "form", "ticket", "milliseconds", "code", "number", "action", "paused", "annotator", "after", "mark")
 ODD = st.one_of(
     st.text(max_size=40),
     st.integers(-(10**25), 10**25).map(str),
@@ -55,9 +41,9 @@ QUIETLY = settings(
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    made = create_study(tmp_path_factory.mktemp("fuzz"), plan(two_ways(), sample=6, practice=1, checks=1, per_item=2))
-    yield made
-    made.close()
+    settings = plan(two_ways(), sample=6, practice=1, checks=1, per_item=2)
+    with closing(create_study(tmp_path_factory.mktemp("fuzz"), settings)) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +57,9 @@ def app(store: Store) -> FastAPI:
 @pytest.fixture(scope="module")
 def person(app: FastAPI, store: Store) -> Person:
     """Somebody who answers and runs the study, with one browser."""
-    person = Person(TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False))
+    person = visitor(app)
     person.get("/admin").post("/admin/sign-in", code=make_admin_secret(store))
-    return strip_practice(person.enter(add_annotators(store, 1)[0]))
+    return finish_practice(person.enter(add_annotators(store, 1)[0]))
 
 
 def check(person: Person) -> None:
@@ -86,7 +72,9 @@ def check(person: Person) -> None:
 
 @QUIETLY
 @given(path=st.sampled_from(PATHS), fields=st.dictionaries(st.sampled_from(FIELDS), ODD), own=st.booleans())
-def test_whatever_is_posted(person: Person, store: Store, path: str, fields: dict[str, str], own: bool) -> None:
+def test_any_form_gets_a_valid_response(
+    person: Person, store: Store, path: str, fields: dict[str, str], own: bool
+) -> None:
     role = "/admin" if path.startswith("/admin") else "/item"
     person.get(role)
     given = {**fields, **({"form": person.field("form")} if own else {})}
@@ -97,7 +85,7 @@ def test_whatever_is_posted(person: Person, store: Store, path: str, fields: dic
 
 @QUIETLY
 @given(did=ODD, annotator=ODD, number=ODD)
-def test_whatever_the_admin_page_is_asked(person: Person, did: str, annotator: str, number: str) -> None:
+def test_any_admin_query_gets_a_valid_response(person: Person, did: str, annotator: str, number: str) -> None:
     given = {"did": did, "annotator": annotator, "number": number}
     for path, query in (("/admin", given), (f"/admin/person/{quote(annotator, safe='')}/{quote(did, safe='')}", {})):
         person.answer = person.client.get(path, params=query, headers=BROWSER)
@@ -106,8 +94,8 @@ def test_whatever_the_admin_page_is_asked(person: Person, did: str, annotator: s
 
 @QUIETLY
 @given(path=st.text(max_size=30), cookie=st.text(max_size=60))
-def test_whatever_is_asked_for(app: FastAPI, path: str, cookie: str) -> None:
-    person = Person(TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False))
+def test_any_path_gets_a_valid_response(app: FastAPI, path: str, cookie: str) -> None:
+    person = visitor(app)
     sent = {**BROWSER, "Cookie": f"study_admin={cookie}".encode()}
     for prefix in ("/", "/practice/", "/admin/export/", "/admin/person/1/", "/admin?did=", "/static/"):
         person.answer = person.client.get(prefix + quote(path, safe=""), headers=sent)
@@ -121,13 +109,13 @@ def test_whatever_is_asked_for(app: FastAPI, path: str, cookie: str) -> None:
         ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json", "x/y"]
     ),
 )
-def test_whatever_a_body_holds(person: Person, body: bytes, kind: str) -> None:
+def test_any_body_gets_a_valid_response(person: Person, body: bytes, kind: str) -> None:
     person.answer = person.client.post("/answer", content=body, headers={**BROWSER, "Content-Type": kind})
     check(person)
 
 
 @pytest.mark.slow
-def test_650_requests_that_the_routes_describe(app: FastAPI, person: Person) -> None:
+def test_650_requests_generated_from_the_schema(app: FastAPI, person: Person) -> None:
     schema = schemathesis.openapi.from_dict(app.openapi())
     schema.app = app
     cookies = dict(person.client.cookies)

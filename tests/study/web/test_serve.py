@@ -27,7 +27,7 @@ def made(place: str, n_people: int, **settings: int) -> list[str]:
         return add_annotators(store, n_people)
 
 
-def test_the_command_says_where_it_is_and_its_secret_once(tmp_path: Path) -> None:
+def test_the_command_prints_its_url_and_once_the_secret(tmp_path: Path) -> None:
     place = str(tmp_path / "s")
     made(place, 1)
     with server_of(place) as (address, server, line):
@@ -45,7 +45,7 @@ def test_the_command_says_where_it_is_and_its_secret_once(tmp_path: Path) -> Non
         assert not is_admin(store, found[1])
 
 
-def test_the_secret_can_be_kept_in_a_file(tmp_path: Path) -> None:
+def test_the_secret_can_be_stored_in_a_file(tmp_path: Path) -> None:
     place, file = str(tmp_path / "s"), tmp_path / "secret.txt"
     made(place, 1)
     with server_of(place, "--admin-secret-file", str(file)) as (address, _, line):
@@ -60,7 +60,7 @@ def test_the_secret_can_be_kept_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["/", "/admin"])
-def test_many_wrong_codes_do_not_lock_out_another_slowed_address(tmp_path: Path, page: str) -> None:
+def test_wrong_codes_from_one_address_do_not_block_another(tmp_path: Path, page: str) -> None:
     place = str(tmp_path / "s")
     [code] = made(place, 1)
     sign_in, ended, seen = f"{page.rstrip('/')}/sign-in", threading.Event(), set()
@@ -85,7 +85,7 @@ def test_many_wrong_codes_do_not_lock_out_another_slowed_address(tmp_path: Path,
             return person
 
         slow_down("192.0.2.1")
-        people = [slow_down("192.0.2.2")]
+        person = slow_down("192.0.2.2")
         threads = [threading.Thread(target=flood) for _ in range(8)]
         for thread in threads:
             thread.start()
@@ -93,17 +93,17 @@ def test_many_wrong_codes_do_not_lock_out_another_slowed_address(tmp_path: Path,
             until = time.monotonic() + 30
             while 429 not in seen and time.monotonic() < until:
                 time.sleep(0.01)
-            pages = [person.post(sign_in, code=code) for person in people]
+            person.post(sign_in, code=code)
         finally:
             ended.set()
             for thread in threads:
                 thread.join()
     assert seen == {403, 429}
-    assert [(person.status, welcome in person.page) for person in pages] == [(200, True)]
+    assert (person.status, welcome in person.page) == (200, True)
 
 
 @pytest.mark.parametrize("options", [(), ("--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "127.0.0.1")])
-def test_only_a_proxy_that_was_named_is_believed(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_only_a_named_proxy_is_trusted(tmp_path: Path, options: tuple[str, ...]) -> None:
     place = str(tmp_path / "s")
     made(place, 1)
     with server_of(place, *options) as (address, _, _):
@@ -111,7 +111,7 @@ def test_only_a_proxy_that_was_named_is_believed(tmp_path: Path, options: tuple[
     assert ("secure" in cookie.lower()) == bool(options)
 
 
-def test_what_cannot_be_served_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_startup_errors_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = str(tmp_path / "s")
     made(place, 1)
 
@@ -131,7 +131,7 @@ def test_what_cannot_be_served_is_reported(tmp_path: Path, capsys: pytest.Captur
         assert re.search(rf"Port {port} .*in use", capsys.readouterr().err)
 
 
-def test_acknowledged_answers_survive_a_kill_and_sessions_too(database: str) -> None:
+def test_acknowledged_answers_and_sessions_survive_a_kill(database: str) -> None:
     codes = made(database, 4, per_item=3)
     told: set[tuple[int, str]] = set()
     people: dict[int, Person] = {}
@@ -178,10 +178,8 @@ def test_acknowledged_answers_survive_a_kill_and_sessions_too(database: str) -> 
 
 
 @pytest.mark.parametrize(("n_people", "n_documents"), [(4, 4), pytest.param(12, 15, marks=pytest.mark.slow)])
-def test_two_servers_and_many_people_lose_and_double_nothing(database: str, n_people: int, n_documents: int) -> None:
+def test_two_servers_under_load_lose_and_duplicate_nothing(database: str, n_people: int, n_documents: int) -> None:
     codes = made(database, n_people, per_item=2, sample=n_documents)
     with server_of(database) as (one, _, _), server_of(database) as (other, _, _):
         found = crowd(database, [one, other], codes, seconds=60)
-    assert found.errors == ()
-    assert (found.lost, found.doubled, found.beyond) == (0, 0, 0)
-    assert found.n_counted == n_documents * 2 * 2
+    assert (found.n_counted, found.n_faults) == (n_documents * 2 * 2, 0), found

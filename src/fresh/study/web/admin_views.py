@@ -78,22 +78,16 @@ class AdminViews:
     results_cache: dict[int, Results] = field(default_factory=dict)  # the latest, by a hash of their answers
     results_lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def login(self) -> Login:
-        """Return their sign-in."""
-        return Login(self.site, ROLE)
-
     def start(self, request: Request, did: str = "", annotator: str = "", number: str = "") -> Response:
         """Show the progress of the study, and what was just done."""
         if self.site.sessions.find(request, ROLE) is None:
-            return self.login.show(request)
+            return Login(self.site, ROLE).show(request)
         store = self.site.store
-        done, exports = self._describe(did, annotator, number), {name: form.title for name, form in FORMATS.items()}
-        values = {"overview": get_overview(store), "conditions": get_condition_status(store)}
-        return self._page(request, "admin.html", exports=exports, done=done, **values)
+        values = {"overview": get_overview(store), "conditions": get_condition_status(store), "exports": FORMATS}
+        return self._page(request, "admin.html", done=self._describe(did, annotator, number), **values)
 
     def _describe(self, did: str, annotator: str, number: str) -> str:
-        """Describe what was done, as the URL says, unless the state of the annotator contradicts it."""
+        # What was done, as the URL says, unless the state of the annotator contradicts it.
         person = annotators.get_annotator(self.site.store, annotators.parse_number(annotator))
         action, n_changed = ACTIONS.get(did), annotators.parse_number(number)
         if person is None or action is None or person.state != action.state or n_changed is None:
@@ -126,7 +120,7 @@ class AdminViews:
         return row
 
     def _renewal_token(self, nonce: str, row: AnnotatorRow) -> str:
-        """Return what a form must contain to replace the annotator's current code, and not a later one."""
+        # With the hash of the current code, so that a form sent again does not replace a later code.
         return self.site.sessions.signer.sign("renew", nonce, str(row.id), row.code)
 
     def change(

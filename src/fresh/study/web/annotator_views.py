@@ -30,17 +30,12 @@ class AnnotatorViews:
 
     site: Site
 
-    @property
-    def login(self) -> Login:
-        """Return their sign-in."""
-        return Login(self.site, ROLE)
-
     def start(self, request: Request) -> Response:
         """Show what comes next."""
         session = self.site.sessions.find(request, ROLE)
         person = None if session is None else get_annotator(self.site.store, session.who)
         if session is None or person is None:
-            return self.login.show(request)
+            return Login(self.site, ROLE).show(request)
         if person.state != "active":
             raise InactiveAnnotatorError(service.INACTIVE[person.state])
         if not person.consented:

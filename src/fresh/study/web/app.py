@@ -22,7 +22,7 @@ from fresh.study.store import Store
 from fresh.study.web.admin_views import AdminViews
 from fresh.study.web.annotator_views import AnnotatorViews
 from fresh.study.web.auth import Sessions, Signer
-from fresh.study.web.site import NO_PAGE, Site, make_assets, make_templates
+from fresh.study.web.site import NO_PAGE, Login, Site, make_assets, make_templates
 from fresh.web.errors import ErrorRenderer
 from fresh.web.metrics import ServerMetrics
 from fresh.web.security import SecurityConfig, allowed_hosts, check_host, check_proxy
@@ -98,6 +98,7 @@ async def _release_regularly(store: Store) -> None:
 
 def _add_routes(app: FastAPI, site: Site) -> None:
     people, admin = AnnotatorViews(site), AdminViews(site)
+    login, admin_login = Login(site, "annotator"), Login(site, "admin")
     pages: dict[str, Callable[..., Response]] = {
         "/": people.start,
         "/item": people.item,
@@ -110,13 +111,13 @@ def _add_routes(app: FastAPI, site: Site) -> None:
         "/admin/export/{format}": admin.export,
     }
     forms: dict[str, Callable[..., Response | Awaitable[Response]]] = {
-        "/sign-in": people.login.sign_in,
-        "/sign-out": people.login.sign_out,
+        "/sign-in": login.sign_in,
+        "/sign-out": login.sign_out,
         "/consent": people.consent,
         "/answer": people.answer,
         "/leave": people.leave,
-        "/admin/sign-in": admin.login.sign_in,
-        "/admin/sign-out": admin.login.sign_out,
+        "/admin/sign-in": admin_login.sign_in,
+        "/admin/sign-out": admin_login.sign_out,
         "/admin/pause": admin.pause,
         "/admin/person": admin.change,
         "/admin/codes": admin.codes,

@@ -61,8 +61,7 @@ class Signer:
 
     # Not itsdangerous: its tokens are no shorter to make, and its base64 lets some changed tokens pass.
     key: bytes
-    hours: float = 12.0
-    """How long a session lasts without a request."""
+    hours: float = 12.0  # how long a session lasts without a request
 
     def start(self, role: Role, at: int, who: int = 0) -> Session:
         """Start a session."""
@@ -102,6 +101,7 @@ class Signer:
 
 def is_equal(one: str, other: str) -> bool:
     """Compare two texts in constant time."""
+    # As bytes, since text must be ASCII there; what clients send may even contain lone surrogates.
     return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
 
 
@@ -112,8 +112,7 @@ class Sessions:
     # Not Starlette's SessionMiddleware: its cookies cannot be ended on the server.
     store: Store
     signer: Signer
-    https: bool = False
-    """Send cookies over https only, even if the proxy does not say that it uses https."""
+    https: bool = False  # send cookies over https only, even if the proxy does not say that it uses https
     clock: Callable[[], int] = now_ms
 
     def cookie_name(self, role: Role) -> str:
@@ -206,8 +205,7 @@ class RateLimiter:
         self.clock = clock
         # Only the event loop changes these, so that no lock is needed.
         self.failures: dict[str, deque[float]] = {}
-        self.n_checks: Counter[str] = Counter()
-        """Number of checks in progress, by slowed network."""
+        self.n_checks: Counter[str] = Counter()  # checks in progress, by slowed network
 
     async def check(self, address: str, find: Callable[[], int | None]) -> int | None:
         """Find whose code it is, in a thread; `find` returns None for a wrong code."""
@@ -241,11 +239,11 @@ class RateLimiter:
 
 
 def _network_of(address: str) -> str:
-    """Return what identifies a client: in IPv6, one person has many addresses."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return address
     if isinstance(parsed, ipaddress.IPv4Address):
         return str(parsed)
+    # In IPv6, one person has many addresses: a provider gives each a network of 64 bits.
     return str(parsed.ipv4_mapped or ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))

@@ -56,8 +56,8 @@ DATABASE_DOWN = {
     "POST": "Your answer was not saved: the database of the study cannot be written to right now. Go back to the page "
     "before and send it again. If that does not help, tell the person who runs the study.",
 }
+# Link texts of some pages; without a text there is no link.
 LINKS = {PAUSED: "Try again", DATABASE_DOWN["GET"]: "Try again", **dict.fromkeys(INACTIVE.values(), "")}
-"""Link texts of some pages; without a text there is no link."""
 STATUS_CODES: tuple[tuple[type[StudyError], int], ...] = (
     (InactiveAnnotatorError, 403),
     (StudyPausedError, 503),
@@ -84,7 +84,7 @@ def make_templates(assets: Assets) -> Environment:
     # Applies to every value in every template, so that no page can forget it.
     templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
     templates.filters |= {"figure": _format_figure, "plural": plural, "parts": split_query}
-    templates.globals["cannot_complete"] = cannot_complete
+    templates.globals |= {"cannot_complete": cannot_complete, "ui": templates.get_template("parts.html").module}
     return templates
 
 
