@@ -296,7 +296,15 @@ SCORES = Random().score([example.document for example in EXAMPLES])
 def pairs_of(seed: int = 0, discretizer: str = "top_k", ratio: str = "0.05:0.5") -> TrainingPairs[Rationale]:
     config = CutConfig(train=TrainConfig(seed=seed), discretizer=discretizer, ratio=ratio)
     assert config.ratios is not None
-    return cut_to_many_lengths((EXAMPLES, SCORES), (EXAMPLES[2:4], SCORES[2:4]), config, config.ratios)
+    return many_lengths(EXAMPLES, EXAMPLES[2:4], config, config.ratios)
+
+
+def many_lengths(
+    train: Sequence[Example], dev: Sequence[Example], config: CutConfig, ratios: Range = RANGE
+) -> TrainingPairs[Rationale]:
+    scores, dev_scores = (Random().score(documents_of(part)) for part in (train, dev))
+    scored = ScoredSplits(SaliencyExtractor(Random(), TopK(0.2)), scores, dev_scores)
+    return cut_to_many_lengths(Splits(tuple(train), tuple(dev), tuple(dev)), scored, config, ratios)
 
 
 @pytest.mark.parametrize("discretizer", ["top_k", "contiguous"])
@@ -327,10 +335,8 @@ def test_lengths_are_sampled_from_the_seed() -> None:
 
 
 def test_versions_differ_in_length_from_the_shortest_to_the_longest() -> None:
-    many = [example for example in EXAMPLES if len(example.document.words) == 100] * 60
-    scores = Random().score([example.document for example in many])
-    config = CutConfig(ratio="0.05:0.5")
-    found = cut_to_many_lengths((many, scores), (many[:1], scores[:1]), config, RANGE)
+    many = [made_up(100, number) for number in range(60)]
+    found = many_lengths(many, many[:1], CutConfig(ratio="0.05:0.5"))
     lengths = [len(rationale.words) for rationale, _ in found.train]
     assert (min(lengths), max(lengths)) == (5, 50)
     assert np.median(lengths) == pytest.approx(16, abs=2)  # as many below the middle as above it
