@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -193,46 +194,25 @@ def cross_fitted(splits: Splits, config: FreshConfig, factory: Callable[[Support
     return cross_fit(splits, config, marked, RunContext(), factory)
 
 
-def networks_asked(marked: ScoredSplits) -> list[int]:
-    return [int(saliency.scores[0]) for saliency in marked.scores]
-
-
-def test_a_support_model_scores_only_what_it_was_trained_without(
-    trainings: Trainings, toy: Splits, configure: Configure
+@pytest.mark.parametrize(("tagger", "human"), [(False, 0.0), (True, 0.0), (True, 0.5), (True, 1.0)])
+def test_networks_score_only_what_they_were_trained_without(
+    tagger: bool, human: float, trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
-    splits = small.some(toy, 40, 8)
-    marked = cross_fitted(splits, configure(folds=4), trainings.latest_support)
-    asked = networks_asked(marked)
+    config = configure(folds=4, tagger=tagger, human=human)
+    marked = cross_fitted(small.some(toy, 40, 8), config, trainings.latest_support)
+    asked = [int(saliency.scores[0]) for saliency in marked.scores]
     assert set(asked) == {0, 1, 2, 3}
-    for number, network in enumerate(asked):
-        assert number not in trainings.supports[network]
-    for network, seen in enumerate(trainings.supports):
-        assert sorted([*seen, *(number for number in range(40) if asked[number] == network)]) == list(range(40))
-    assert trainings.taggers == []
+    assert (len(trainings.supports), len(trainings.taggers)) == (4 * (human < 1), 4 * tagger)
+    for kind in filter(None, (trainings.supports, trainings.taggers)):
+        for network, seen in enumerate(kind):
+            assert sorted([*seen, *(number for number in range(40) if asked[number] == network)]) == list(range(40))
     assert all(saliency.scores[0] == -1 for saliency in marked.dev_scores)
-
-
-@pytest.mark.parametrize("human", [0.0, 0.5, 1.0])
-def test_a_tagger_and_its_support_model_never_saw_what_it_scores(
-    human: float, trainings: Trainings, toy: Splits, configure: Configure
-) -> None:
-    splits = small.some(toy, 40, 8)
-    config = configure(folds=4, tagger=True, human=human)
-    asked = networks_asked(cross_fitted(splits, config, trainings.latest_support))
-    assert set(asked) == {0, 1, 2, 3}
-    assert len(trainings.taggers) == 4
-    assert len(trainings.supports) == (4 if human < 1 else 0)
-    for number, network in enumerate(asked):
-        assert number not in trainings.taggers[network]
-        assert human == 1 or number not in trainings.supports[network]
-    for network, seen in enumerate(trainings.taggers):
-        assert sorted([*seen, *(number for number in range(40) if asked[number] == network)]) == list(range(40))
 
 
 def test_a_tagger_learns_from_people_alone_only_where_they_marked_something(
     trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
-    silent = tuple(Example(item.document, item.label) for item in toy.train[20:40])
+    silent = map(small.unmarked, toy.train[20:40])
     splits = Splits((*toy.train[:20], *silent), toy.dev, toy.test)
     cross_fitted(splits, configure(folds=2, tagger=True, human=1), trainings.latest_support)
     assert all(max(seen) < 20 for seen in trainings.taggers)
@@ -251,11 +231,8 @@ def test_with_a_scorer_people_teach_on_train_only(
 
 
 def test_alone_people_teach_on_train_and_dev(trainings: Trainings, toy: Splits, configure: Configure) -> None:
-    def refuse() -> Spy:
-        pytest.fail("a scorer was made")
-
-    splits = small.some(toy, 40, 8)
-    extract_training_rationales(splits, configure(tagger=True, human=1), refuse, None, RunContext())
+    splits, no_scorer = small.some(toy, 40, 8), partial(pytest.fail, "a scorer was made")
+    extract_training_rationales(splits, configure(tagger=True, human=1), no_scorer, None, RunContext())
     assert trainings.lessons == [([item.human for item in splits.train], [item.human for item in splits.dev])]
 
 
@@ -273,7 +250,7 @@ def test_a_fold_must_leave_enough_to_train_on(trainings: Trainings, toy: Splits,
     only_one = Splits(toy.train[:2], toy.dev, toy.test)
     with pytest.raises(DataError, match=expected):
         cross_fitted(only_one, configure(folds=2), trainings.latest_support)
-    silent = tuple(Example(item.document, item.label) for item in toy.train[1:20])
+    silent = map(small.unmarked, toy.train[1:20])
     one_marked = Splits((toy.train[0], *silent), toy.dev, toy.test)
     with pytest.raises(DataError, match=expected):
         cross_fitted(one_marked, configure(folds=2, tagger=True, human=1), trainings.latest_support)
