@@ -107,18 +107,6 @@ def test_the_multiplier_starts_at_its_setting_and_follows_the_moving_mean(two_si
     assert model.moving.tolist() == pytest.approx([0.9 * 0.4 - 0.1 * 0.6, 0.5 * (0.4 + 0.4 + 0.3), 3])
 
 
-def test_the_multiplier_grows_while_too_much_is_kept_and_shrinks_while_too_little_is() -> None:
-    config = BastingsConfig(lagrange_start=0.01, lagrange_rate=0.1)
-    model = by_hand(config)
-    grown = held(model, 0.3, 50)
-    assert grown == sorted(grown)
-    assert grown[0] < grown[-1]
-    held(model, -0.3, 30)  # until the moving mean has turned
-    shrunk = held(model, -0.3, 50)
-    assert shrunk == sorted(shrunk, reverse=True)
-    assert shrunk[-1] < shrunk[0]
-
-
 @pytest.mark.parametrize(
     ("two_sided", "beyond", "edge"),
     [
