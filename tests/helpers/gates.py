@@ -52,7 +52,12 @@ def seen_by_gate(splits: Splits, config: GateConfig) -> tuple[Any, GateOutputs]:
     """Let an untrained gate read all training texts in one batch."""
     model, inputs = untrained(splits, config)
     seen: list[GateOutputs] = []
-    own, model.loss = model.loss, lambda gated: seen.append(gated) or torch.zeros(len(gated.counted))
+
+    def record(gated: GateOutputs) -> Tensor:
+        seen.append(gated)
+        return torch.zeros(len(gated.counted))
+
+    own, model.loss = model.loss, record
     width = int(inputs.table.lengths.max())
     losses = make_losses(model, inputs, splits)
     make_loss(model.gate, inputs, losses, config.train)(torch.arange(len(splits.train)), width, False)

@@ -177,10 +177,9 @@ def trainings(monkeypatch: pytest.MonkeyPatch, support: SupportModel) -> Trainin
         found.supports.append(list(range(len(train))) if only is None else only.tolist())
         return support
 
-    def tagger_of(_cls: type, train: Any, *given: Any) -> Spy:
-        dev, only = given[0], given[5]
+    def tagger_of(_cls: type, train: Any, dev: Any, *_given: Any) -> Spy:
         found.lessons.append(([mask for _, mask in train], [mask for _, mask in dev]))
-        found.taggers.append(list(range(len(train))) if only is None else only.tolist())
+        found.taggers.append([number for number, (_, mask) in enumerate(train) if mask is not None])
         return Spy(len(found.taggers) - 1)
 
     monkeypatch.setattr(SupportModel, "train", classmethod(support_of))

@@ -18,7 +18,6 @@ from fresh.document import Document, Example, Mask
 from fresh.methods.config import CutConfig
 from fresh.methods.rationales import learn_cutoff
 from fresh.metrics.plausibility import token_f1
-from fresh.nn.batch import IntArray
 from fresh.nn.config import NetworkConfig
 from fresh.nn.hardkuma import HardKuma
 from fresh.nn.heads import LinearChainCRF
@@ -27,7 +26,7 @@ from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import DISCRETIZERS, TopK
 from fresh.selection.extractors import SaliencyExtractor, select_masks
-from fresh.selection.tagger import Tagger, _make_losses, build_tagger, positive_weight
+from fresh.selection.tagger import Tagger, Targets, build_tagger, make_tag_losses, positive_weight
 from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
 from fresh.training.fit import encode, make_loss
 from fresh.training.loop import RunContext
@@ -203,11 +202,11 @@ def test_a_hardkuma_gate_scores_by_its_mean_and_survives_saving(quick: Classifie
 # Training
 
 
-def loss_of(network: TokenClassifier, numbers: Sequence[int], only: IntArray | None = None) -> float:
+def loss_of(network: TokenClassifier, numbers: Sequence[int], targets: Targets | None = None) -> float:
     """Compute the loss of some of the few documents, and its gradients."""
-    config = TrainConfig(device="cpu")
+    config, losses = TrainConfig(device="cpu"), make_tag_losses(network, targets or FEW)
     inputs = encode(network, [text_of(document) for document, _ in FEW], config, RunContext())
-    loss = make_loss(network, inputs, _make_losses(network, [mask for _, mask in FEW], only), config)
+    loss = make_loss(network, inputs, lambda batch, output: losses(batch.numbers, *output), config)
     value = loss(torch.tensor(numbers), int(inputs.table.lengths.max()), False)
     value.backward()  # type: ignore[no-untyped-call]
     return value.item()
@@ -285,10 +284,9 @@ def test_padding_texts_add_nothing_to_the_loss(kind: Kind, quick: ClassifierConf
 
 def test_the_weight_depends_only_on_documents_to_learn_from(quick: ClassifierConfig) -> None:
     network = build_tagger("words", quick)
-    [document, mask] = FEW[0]
-    assert loss_of(network, [0], only=np.array([0])) == pytest.approx(
-        by_hand(logits_of(network, document), mask, 2), rel=1e-5
-    )
+    [document, mask], *others = FEW
+    targets = [FEW[0], *((other, None) for other, _ in others)]
+    assert loss_of(network, [0, 1], targets) == pytest.approx(by_hand(logits_of(network, document), mask, 2), rel=1e-5)
 
 
 def test_word_values_are_stacked_in_rows() -> None:
@@ -303,10 +301,9 @@ def test_training_on_some_documents_equals_training_without_the_others(
 ) -> None:
     config = replace(quick, train=replace(quick.train, epochs=2))
     some, dev = marks(toy.train[:40]), marks(toy.dev[:8])
-    spoilt = [pair if number % 3 else (pair[0], Mask.full(len(pair[0].words))) for number, pair in enumerate(some)]
-    only = np.array([number for number in range(len(some)) if number % 3])
-    one = Tagger.train(spoilt, dev, ONE_WORD, config, kind, only=only)
-    other = Tagger.train([some[number] for number in only], dev, ONE_WORD, config, kind)
+    spoilt = [pair if number % 3 else (pair[0], None) for number, pair in enumerate(some)]
+    one = Tagger.train(spoilt, dev, ONE_WORD, config, kind)
+    other = Tagger.train([pair for number, pair in enumerate(some) if number % 3], dev, ONE_WORD, config, kind)
     torch.testing.assert_close(one.network.state_dict(), other.network.state_dict(), atol=0, rtol=0)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -21,12 +20,12 @@ from fresh.metrics.classification import macro_f1
 from fresh.nn.batch import NO_WORD, Batch, IntArray
 from fresh.nn.classifier import Classifier
 from fresh.nn.heads import word_mask
-from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
+from fresh.nn.token_classifier import Kind, TokenClassifier
 from fresh.nn.tokenizer import WordTokenizer
 from fresh.predictor import Predictor, reading_every_word
 from fresh.selection.discretizers import Discretizer
 from fresh.selection.extractors import SaliencyExtractor, select_masks
-from fresh.selection.tagger import Tagger, build_tagger, positive_weight, tag_losses
+from fresh.selection.tagger import Tagger, build_tagger, make_tag_losses
 from fresh.training.checkpoint import load_finished
 from fresh.training.distributed import process_group
 from fresh.training.feature_cache import CachedInputs
@@ -206,7 +205,9 @@ def make_losses(
     labels = torch.tensor([splits.labels.index(example.label) for example in splits.train], device=device)
     texts = [text_of(example.document) for example in splits.train]
     encode_kept = None if reader.windows.size is None else reader.tokenizer.encode_subsets(texts)
-    human_losses = _make_human_losses(splits, model.config, model.gate)
+    targets = tagger_targets(splits.train, None, model.config.human, model.config.train.seed)
+    pairs = [(example.document, mask) for example, mask in zip(splits.train, targets, strict=True)]
+    human_losses = make_tag_losses(model.gate, pairs) if model.config.human else None
 
     def losses(batch: TextNumbers, output: tuple[Tensor, Tensor]) -> Tensor:
         outputs, n_words = output
@@ -251,27 +252,6 @@ def drop_tokens(batch: Batch, kept: Tensor, words: WordTokenizer) -> Batch:
         )
     )
     return Batch(ids, types, positions + words.first_position, word_of, mask.long(), dense=False)
-
-
-def _make_human_losses(
-    splits: Splits, config: GateConfig, gate: TokenClassifier
-) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
-    """Make the loss of a gate against people's rationales, if it learns from any."""
-    if not config.human:
-        return None
-    masks = tagger_targets(splits.train, None, config.human, config.train.seed)
-    pairs = zip(masks, splits.train, strict=True)
-    rows = [np.zeros(len(example.document.words)) if mask is None else mask.kept for mask, example in pairs]
-    targets = WordValues.of(rows, gate.device)
-    has_target = torch.tensor([mask is not None for mask in masks], device=gate.device)
-    weight = torch.tensor(positive_weight([mask for mask in masks if mask is not None]), device=gate.device)
-
-    def losses(numbers: Tensor, outputs: Tensor, n_words: Tensor) -> Tensor:
-        logits = gate.keep_logits(outputs)
-        wanted = targets.take(numbers, logits.shape[1])
-        return tag_losses(gate, logits, wanted, n_words, weight) * has_target[numbers]
-
-    return losses
 
 
 def cross_entropies(reader: Classifier, batch: Batch, labels: Tensor) -> Tensor:

@@ -162,23 +162,19 @@ def train_tagger(
     targets = tagger_targets(splits.train, masks, share, seed)
     # Dev is never a mixture: the best epoch is chosen by one kind of masks.
     dev_targets = tagger_targets(splits.dev, dev_masks, float(share == 1), seed)
-    usable = np.array([number for number, mask in enumerate(targets) if mask is not None], dtype=np.int64)
-    chosen = usable if only is None else np.intersect1d(usable, only)
-    if not len(chosen):
+    if only is not None:
+        chosen = set(only.tolist())
+        targets = [mask if number in chosen else None for number, mask in enumerate(targets)]
+    if not any(mask is not None for mask in targets):
         raise _too_few(config)
-    # All documents stay, with an empty mask where there is nothing to learn from: the frozen layers then read the same
-    # texts for every fold.
     return Tagger.train(
-        [
-            (example.document, Mask.from_spans([], len(example.document.words)) if mask is None else mask)
-            for example, mask in zip(splits.train, targets, strict=True)
-        ],
+        # All documents, also where there is nothing to learn: frozen layers then read the same texts for every fold.
+        [(example.document, mask) for example, mask in zip(splits.train, targets, strict=True)],
         [(example.document, mask) for example, mask in zip(splits.dev, dev_targets, strict=True) if mask is not None],
         config.make_discretizer(),
         config,
         "chain" if config.tagging.crf else "words",
         context.with_name("tagger" + context.name.removeprefix(SUPPORT)),
-        chosen,
     )
 
 
