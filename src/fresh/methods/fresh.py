@@ -97,14 +97,11 @@ def _train_predictors(
         for config, each in zip(configs, scored, strict=True)
     ]
     predictors = Predictor.train_many(pairs, configs, context.with_name("predictor"))
-    models = [
-        make_rationalizer("fresh", splits, config, each.extractor, predictor)
-        for config, each, predictor in zip(configs, scored, predictors, strict=True)
-    ]
-    return [
-        MethodResult(model, each.masks, each.dev_masks, support)
-        for model, each, support in zip(models, scored, supports, strict=True)
-    ]
+    results = []
+    for config, each, predictor, support in zip(configs, scored, predictors, supports, strict=True):
+        model = make_rationalizer("fresh", splits, config, each.extractor, predictor)
+        results.append(MethodResult(model, each.masks, each.dev_masks, support))
+    return results
 
 
 def factory_name(scorer: ScorerFactory) -> str:
