@@ -67,27 +67,20 @@ def documents_of(some: Sequence[Example]) -> list[Document]:
 # People's rationales for a share of the documents
 
 
-@given(examples(), SHARES, st.integers(0, 9))
-def test_a_share_of_the_documents_with_a_rationale_is_used(some: list[Example], share: float, seed: int) -> None:
-    n_marked = sum(item.human is MARKED for item in some)
-    found = tagger_targets(some, None, share, seed)
-    assert len(chosen(found)) == (max(1, round(share * n_marked)) if share and n_marked else 0)
-    assert all(mask is None or mask is some[number].human for number, mask in enumerate(found))
-    assert all(some[number].human is MARKED for number in chosen(found))
-    assert tagger_targets(some, None, share, seed) == found
-
-
 @given(examples(), SHARES, SHARES, st.integers(0, 9))
-def test_a_smaller_share_is_part_of_a_larger_one(some: list[Example], one: float, other: float, seed: int) -> None:
-    low, high = (chosen(tagger_targets(some, None, share, seed)) for share in sorted((one, other)))
-    assert low <= high
-
-
-@given(examples(), SHARES, st.integers(0, 9))
-def test_all_other_documents_keep_their_masks(some: list[Example], share: float, seed: int) -> None:
-    people = chosen(tagger_targets(some, None, share, seed))
-    found = tagger_targets(some, [PSEUDO] * len(some), share, seed)
-    assert found == [MARKED if number in people else PSEUDO for number in range(len(some))]
+def test_a_share_of_the_documents_with_a_rationale_is_used(
+    some: list[Example], one: float, other: float, seed: int
+) -> None:
+    n_marked, samples = sum(item.human is MARKED for item in some), []
+    for share in sorted((one, other)):
+        found = tagger_targets(some, None, share, seed)
+        samples.append(chosen(found))
+        assert len(samples[-1]) == (max(1, round(share * n_marked)) if share and n_marked else 0)
+        assert found == [MARKED if number in samples[-1] else None for number in range(len(some))]
+        mixed = tagger_targets(some, [PSEUDO] * len(some), share, seed)
+        assert mixed == [MARKED if number in samples[-1] else PSEUDO for number in range(len(some))]
+    assert all(some[number].human is MARKED for number in samples[1])
+    assert samples[0] <= samples[1]  # a smaller share is part of a larger one
 
 
 def test_another_seed_samples_other_documents() -> None:
