@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from fresh.attribution import Scorer, make_scorer
+from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.config import parse_assignments
 from fresh.data.splits import Splits
@@ -92,7 +93,7 @@ class Asked:
         if name != PEOPLE:
             return make_scorer(name, self.support, asdict(self.config.scoring))
         taught = replace(self.config, tagging=replace(self.config.tagging, tagger=True, human=1.0))
-        return train_tagger(self.splits, taught, None, RunContext())
+        return train_tagger(self.splits, taught, Random, RunContext())
 
 
 def measure(scores: Scores, parts: Mapping[str, Sequence[Example]], config: FreshConfig) -> list[dict[str, Any]]:

@@ -17,26 +17,17 @@ import fresh.rationalizer
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.data.fingerprints import TrainingFingerprints
-from fresh.document import Document, Example, Explanation, Mask
+from fresh.document import Document, Example, Mask
 from fresh.errors import ModelError, OutputError
+from fresh.persistence import card_text
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer, find_model
 from fresh.reporting.report import Report, Row
-from fresh.selection.discretizers import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK, TopK
+from fresh.selection.discretizers import GlobalContiguous, GlobalTopK, TopK
 from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor
 from small import LongWords
 
 TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "it plays in great sea film bad"]
-
-
-def assert_equal(some: Sequence[Explanation], others: Sequence[Explanation]) -> None:
-    """Equal to the last bit."""
-    for one, other in zip(some, others, strict=True):
-        assert (one.prediction, one.mask) == (other.prediction, other.mask)
-        assert (one.saliency is None) == (other.saliency is None)
-        if one.saliency and other.saliency:
-            assert one.saliency.scores.tolist() == other.saliency.scores.tolist()
-            assert one.saliency.target == other.saliency.target
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -49,49 +40,47 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 def test_a_loaded_model_is_the_same_to_the_bit(rationalizer: Rationalizer, model_folder: Path, tmp_path: Path) -> None:
     loaded = Rationalizer.from_pretrained(model_folder, device="cpu")
-    assert_equal(rationalizer.explain(TEXTS), loaded.explain(TEXTS))
+    assert small.answers(rationalizer.explain(TEXTS)) == small.answers(loaded.explain(TEXTS))
     assert (loaded.labels, loaded.settings) == (rationalizer.labels, {"ratio": 0.2})
     loaded.save_pretrained(tmp_path / "again")
     assert small.digests(tmp_path / "again") == small.digests(model_folder)
 
 
-def learned(budget: GlobalTopK | GlobalContiguous, support: SupportModel, predictor: Predictor) -> Extractor:
-    extractor = small.rationalizer(support, predictor, budget).extractor
+MARKED = HumanRationales.of(
+    Example(item, "pos", Mask.from_spans([(1, 3)], len(item.words))) for item in map(Document.from_text, TEXTS)
+)
+
+
+@pytest.mark.parametrize("kind", [GlobalTopK, GlobalContiguous])
+def test_learned_discretizers_survive(
+    kind: type[GlobalTopK | GlobalContiguous], rationalizer: Rationalizer, tmp_path: Path
+) -> None:
+    extractor = rationalizer.extractor
     assert isinstance(extractor, SaliencyExtractor)
-    return replace(extractor, discretizer=budget.learn(extractor.score(list(map(Document.from_text, TEXTS)))))
+    discretizer = kind(0.3).learn(extractor.score(list(map(Document.from_text, TEXTS))))
+    model = replace(rationalizer, extractor=replace(extractor, discretizer=discretizer))
+    model.save_pretrained(tmp_path / "model")
+    loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
+    assert isinstance(loaded.extractor, SaliencyExtractor)
+    assert loaded.extractor.discretizer == discretizer
+    assert small.answers(model.explain(TEXTS)) == small.answers(loaded.explain(TEXTS))
 
 
-def human_rationales() -> HumanRationales:
-    documents = [Document.from_text(text) for text in TEXTS]
-    return HumanRationales.of(Example(item, "pos", Mask.from_spans([(1, 3)], len(item.words))) for item in documents)
-
-
-@pytest.mark.parametrize("name", ["global_top_k", "global_contiguous", "full_text", "human"])
-def test_every_extractor_survives(name: str, support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
-    extractor: Extractor = {
-        "global_top_k": lambda: learned(GlobalTopK(0.3), support, predictor),
-        "global_contiguous": lambda: learned(GlobalContiguous(0.3), support, predictor),
-        "full_text": FullText,
-        "human": human_rationales,
-    }[name]()
+@pytest.mark.parametrize("extractor", [FullText(), MARKED])
+def test_extractors_without_a_network_survive(extractor: Extractor, predictor: Predictor, tmp_path: Path) -> None:
     model = Rationalizer(extractor, predictor)
     model.save_pretrained(tmp_path / "model")
     loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
-    assert_equal(model.explain(TEXTS), loaded.explain(TEXTS))
-    assert type(loaded.extractor) is type(extractor)
-    assert (tmp_path / "model/extractor").exists() == (name != "full_text")
-    if isinstance(extractor, SaliencyExtractor) and isinstance(loaded.extractor, SaliencyExtractor):
-        assert isinstance(loaded.extractor.discretizer, LearnedTopK | LearnedContiguous)
-        assert loaded.extractor.discretizer == extractor.discretizer
-    else:
-        assert loaded.extractor == extractor
+    assert small.answers(model.explain(TEXTS)) == small.answers(loaded.explain(TEXTS))
+    assert loaded.extractor == extractor
+    assert (tmp_path / "model/extractor").exists() == (extractor is MARKED)
 
 
 def test_a_custom_scorer_must_be_passed_again(support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
     model = Rationalizer(SaliencyExtractor(LongWords(support), TopK(0.3), support), predictor)
     model.save_pretrained(tmp_path / "custom")
     loaded = Rationalizer.from_pretrained(tmp_path / "custom", scorer=LongWords)
-    assert_equal(model.explain(TEXTS), loaded.explain(TEXTS))
+    assert small.answers(model.explain(TEXTS)) == small.answers(loaded.explain(TEXTS))
     with pytest.raises(ModelError, match=r"trained with a custom scorer, .*\.LongWords, .*scorer=\.\.\."):
         Rationalizer.from_pretrained(tmp_path / "custom")
 
@@ -167,7 +156,9 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_pushed_model_can_be_loaded(rationalizer: Rationalizer, hub: Path) -> None:
     assert rationalizer.push_to_hub("you/my-model", private=True) == "https://hub/you/my-model"
     assert FakeHub.options["private"] is True
-    assert_equal(rationalizer.explain(TEXTS), Rationalizer.from_pretrained(hub / "you/my-model").explain(TEXTS))
+    assert small.answers(rationalizer.explain(TEXTS)) == small.answers(
+        Rationalizer.from_pretrained(hub / "you/my-model").explain(TEXTS)
+    )
     card = (hub / "you/my-model/README.md").read_text(encoding="utf-8")
     assert 'Rationalizer.from_pretrained("you/my-model")' in card
 
@@ -263,12 +254,6 @@ def test_other_files_are_never_touched(rationalizer: Rationalizer, tmp_path: Pat
     assert snapshot(tmp_path) == {"notes.txt": b"mine"}
 
 
-def test_an_empty_folder_may_become_a_model(rationalizer: Rationalizer, tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    rationalizer.save_pretrained(tmp_path / "model")
-    assert Rationalizer.from_pretrained(tmp_path / "model").labels == rationalizer.labels
-
-
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
 @pytest.mark.parametrize("step", ["write", "move"])
 def test_a_failure_while_writing_leaves_the_old_model(
@@ -321,16 +306,14 @@ def test_the_card_describes_the_model(rationalizer: Rationalizer, tmp_path: Path
         assert line in card.text.splitlines()
     promise = "Given the words shown and the query, nothing else can change the answer. Other words can change which"
     assert promise in " ".join(card.text.split())
-
-
-def test_a_card_without_a_report_says_so(model_folder: Path) -> None:
-    text = " ".join((model_folder / "README.md").read_text(encoding="utf-8").split())
-    assert "Nothing was measured when the model was saved." in text
-    assert "Given the words shown, nothing else can change the answer." in text
+    plain = " ".join(card_text("reviews", ("neg", "pos"), False, {}, None).split())
+    assert "Nothing was measured when the model was saved." in plain
+    assert "Given the words shown, nothing else can change the answer." in plain
 
 
 def test_the_report_is_saved_and_in_the_card(rationalizer: Rationalizer, tmp_path: Path) -> None:
     report = Report(32, (Row("Lei et al.", 0.91, 0.92, 0.213),), 0.25, ("The gate has collapsed.",))
+    (tmp_path / "model").mkdir()  # an empty folder may become a model
     replace(rationalizer, settings={}, report=report).save_pretrained(tmp_path / "model")
     assert Rationalizer.from_pretrained(tmp_path / "model").report == report
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8").splitlines()

@@ -21,12 +21,12 @@ from fresh.sklearn import PARAMETERS, FreshClassifier
 
 @pytest.fixture(scope="module")
 def texts(toy: Splits) -> list[str]:
-    return [example.document.text for example in toy.train[:48]]
+    return [example.document.text for example in toy.train[:24]]
 
 
 @pytest.fixture(scope="module")
 def labels(toy: Splits) -> list[str]:
-    return [example.label for example in toy.train[:48]]
+    return [example.label for example in toy.train[:24]]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_predictions(fitted: FreshClassifier, toy: Splits) -> None:
 def test_probabilities_are_in_the_order_of_the_classes(fitted: FreshClassifier, texts: list[str]) -> None:
     assert fitted.classes_.tolist() == ["neg", "pos"]
     table = fitted.predict_proba(texts)
-    assert table.shape == (48, 2)
+    assert table.shape == (24, 2)
     assert np.allclose(table.sum(1), 1)
     explained = fitted.explain(texts)
     assert table[:, 1].tolist() == [item.prediction.probabilities["pos"] for item in explained]
@@ -64,9 +64,13 @@ def test_probabilities_are_in_the_order_of_the_classes(fitted: FreshClassifier, 
     assert fitted.predict([]).tolist() == []
 
 
-def test_labels_may_be_numbers(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:
+def test_labels_may_be_numbers_and_the_scorer_a_class(
+    texts: list[str], labels: list[str], settings: dict[str, Any]
+) -> None:
     numbers = [7 if label == "pos" else -1 for label in labels]
-    fitted = FreshClassifier(**settings).fit(texts, numbers)
+    fitted = FreshClassifier(scorer=small.LongWords, **settings).fit(texts, numbers)
+    [explanation] = fitted.explain(["the longest film was"])
+    assert explanation.rationale.words == ("longest",)
     assert fitted.classes_.tolist() == [-1, 7]
     found = fitted.predict(texts)
     assert found.dtype == np.array(numbers).dtype
@@ -163,9 +167,3 @@ def test_a_fitted_classifier_can_be_pickled(fitted: FreshClassifier, texts: list
     assert copy.get_params() == fitted.get_params()
     assert copy.predict_proba(texts).tolist() == fitted.predict_proba(texts).tolist()
     assert [item.mask for item in copy.explain(texts)] == [item.mask for item in fitted.explain(texts)]
-
-
-def test_the_scorer_may_be_a_class(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:
-    classifier = FreshClassifier(scorer=small.LongWords, **settings).fit(texts, labels)
-    [explanation] = classifier.explain(["the longest film was"])
-    assert explanation.rationale.words == ("longest",)

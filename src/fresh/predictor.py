@@ -47,17 +47,12 @@ class Predictor:
 
         :param data: For each predictor, the rationales and labels of train and dev.
         """
-        texts: list[TrainingPairs[Text]] = []
-        whole: list[ClassifierConfig] = []
-        for item, config in zip(data, configs, strict=True):
-            pairs, dev_pairs = (
-                [(rationale_text(rationale), label) for rationale, label in part] for part in (item.train, item.dev)
-            )
-            texts.append(TrainingPairs(pairs, dev_pairs, item.n_versions, item.only))
-            # A predictor reads every word that is shown, also where the support model reads only beginnings.
-            long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
-            whole.append(ClassifierConfig(replace(config.network, long=long), config.train))
-        return [cls(classifier) for classifier in train_classifiers(texts, whole, context)]
+
+        def read(pairs: LabeledRationales) -> list[tuple[Text, str]]:
+            return [(rationale_text(rationale), label) for rationale, label in pairs]
+
+        texts = [TrainingPairs(read(item.train), read(item.dev), item.n_versions, item.only) for item in data]
+        return [cls(item) for item in train_classifiers(texts, list(map(reading_every_word, configs)), context)]
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         """Classify rationales."""
@@ -68,6 +63,12 @@ class Predictor:
         """List the token ids that the network receives for each rationale, special tokens included."""
         table = self.classifier.tokenizer([rationale_text(item) for item in rationales])
         return [tuple(table.ids[start:end].tolist()) for start, end in pairwise(table.starts.tolist())]
+
+
+def reading_every_word(config: ClassifierConfig) -> ClassifierConfig:
+    """Return settings for what reads rationales: every word that is shown, even if a support model truncates."""
+    long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
+    return ClassifierConfig(replace(config.network, long=long), config.train)
 
 
 def rationale_text(item: object) -> Text:

@@ -1,22 +1,20 @@
 """Changes of a saved model by somebody who recomputes its digests."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fresh.nn.encoder import digest_of
 from fresh.persistence import manifest_digest
 
-Change = Callable[[dict[str, Any]], object]
+Change = Callable[[dict[str, Any]], object] | Mapping[str, Any]
+"""Changes the content of a file, or gives some of its fields another value."""
 
 
 def forge_manifest(folder: Path, change: Change) -> None:
-    path = folder / "config.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    change(manifest)
-    manifest["sha256"] = manifest_digest(manifest)
-    path.write_text(json.dumps(manifest), encoding="utf-8")
+    _rewrite(folder / "config.json", change)
+    _rewrite(folder / "config.json", lambda manifest: manifest.update(sha256=manifest_digest(manifest)))
 
 
 def rehash(folder: Path) -> None:
@@ -26,7 +24,11 @@ def rehash(folder: Path) -> None:
 
 
 def forge(folder: Path, name: str, change: Change) -> None:
-    content = json.loads((folder / name).read_text(encoding="utf-8"))
-    change(content)
-    (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    _rewrite(folder / name, change)
     rehash(folder)
+
+
+def _rewrite(path: Path, change: Change) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content.update(change) if isinstance(change, Mapping) else change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")

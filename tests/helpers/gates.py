@@ -1,7 +1,6 @@
 """Gates and readers for tests: tiny real ones, and ones whose answers can be computed by hand."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -13,75 +12,66 @@ import small
 from fresh.attribution.support_model import text_of
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
-from fresh.methods import bastings, lei
-from fresh.methods.config import BastingsConfig, GateConfig
-from fresh.methods.joint import GateObjective, GateOutputs, JointModel, make_losses
+from fresh.methods.bastings import Bastings
+from fresh.methods.config import BastingsConfig, GateConfig, LeiConfig
+from fresh.methods.joint import GateOutputs, JointModel, make_losses
+from fresh.methods.lei import Lei
 from fresh.nn.batch import Batch
 from fresh.nn.classifier import Output
-from fresh.selection.tagger import build_tagger as build_gate
+from fresh.selection.tagger import build_tagger
+from fresh.training.config import ClassifierConfig
 from fresh.training.feature_cache import CachedInputs
-from fresh.training.fit import build as build_reader
-from fresh.training.fit import encode, make_loss
+from fresh.training.fit import build, encode, make_loss
 from fresh.training.loop import RunContext
-from fresh.training.step import Loss, RunningMean
+from fresh.training.step import Loss
 
-Config = TypeVar("Config", bound=GateConfig)
-GateLoss = Callable[[JointModel, GateOutputs], Tensor]
+Config = TypeVar("Config", bound=ClassifierConfig)
+MODELS: dict[type[GateConfig], type[JointModel]] = {LeiConfig: Lei, BastingsConfig: Bastings}
 
 
 def configured(kind: type[Config], encoder: Path, **others: Any) -> Config:
     return from_mapping(kind, {**small.settings(encoder), **others})
 
 
-def objective_of(config: GateConfig) -> GateObjective:
-    kind = bastings if isinstance(config, BastingsConfig) else lei
-    objective: GateObjective = kind.make_objective(cast("Any", config))
-    return objective
-
-
-def untrained(splits: Splits, config: GateConfig) -> tuple[JointModel, CachedInputs]:
+def untrained(splits: Splits, config: GateConfig) -> tuple[Any, CachedInputs]:
     """Make an untrained gate and reader, and encode the training texts for the gate."""
-    objective = objective_of(config)
-    model = JointModel(build_gate(objective.kind, config), build_reader(splits.labels, config), objective)
+    kind = MODELS[type(config)]
+    model = kind(build_tagger(kind.kind, config), build(splits.labels, config), config)
     texts = [text_of(example.document) for example in splits.train]
     return model, encode(model.gate, texts, config.train, RunContext())
 
 
-def loss_of(splits: Splits, config: GateConfig, loss: GateLoss) -> Loss:
+def loss_of(splits: Splits, config: GateConfig, cost: float = 0.0) -> Loss:
+    """Make the loss of an untrained model in whose own loss each text costs the same."""
     model, inputs = untrained(splits, config)
-    losses = make_losses(model, inputs, splits, config, replace(objective_of(config), loss=loss))
-    return make_loss(model.gate, inputs, losses, config.train)
+    model.loss = lambda gated: torch.full((len(gated.counted),), cost)
+    return make_loss(model.gate, inputs, make_losses(model, inputs, splits), config.train)
 
 
-def seen_by_gate(splits: Splits, config: GateConfig) -> tuple[JointModel, GateOutputs]:
+def seen_by_gate(splits: Splits, config: GateConfig) -> tuple[Any, GateOutputs]:
     """Let an untrained gate read all training texts in one batch."""
     model, inputs = untrained(splits, config)
     seen: list[GateOutputs] = []
 
-    def loss(_model: JointModel, gated: GateOutputs) -> Tensor:
+    def record(gated: GateOutputs) -> Tensor:
         seen.append(gated)
         return torch.zeros(len(gated.counted))
 
-    losses = make_losses(model, inputs, splits, config, replace(objective_of(config), loss=loss))
+    own, model.loss = model.loss, record
     width = int(inputs.table.lengths.max())
+    losses = make_losses(model, inputs, splits)
     make_loss(model.gate, inputs, losses, config.train)(torch.arange(len(splits.train)), width, False)
+    model.loss = own
     [gated] = seen
     return model, gated
 
 
-def by_hand(config: GateConfig, reader: Any = None) -> JointModel:
-    """Make a stand-in for a gate and a reader that has only their running state, or only answers."""
-    objective = objective_of(config)
-    moving = torch.zeros(objective.n_moving)
-
-    def update(mean: Tensor) -> None:
-        moving.copy_(objective.update(moving.clone(), mean))
-
-    running_mean = RunningMean(update, moving.device)
-    return cast("JointModel", SimpleNamespace(moving=moving, running_mean=running_mean, reader=reader))
+def by_hand(config: GateConfig, reader: Any = None) -> Any:
+    """Make a model that has only its running state, and the answers of its reader."""
+    return MODELS[type(config)](cast("Any", SimpleNamespace(device=torch.device("cpu"))), reader, config)
 
 
-def answering(table: Tensor) -> Any:
+def answering(table: Tensor) -> Callable[[Tensor], Output]:
     """Make a reader that looks up its logits by which words are kept.
 
     :param table: Logits for each set of words, the first word counting most. Shape: (sets, labels).

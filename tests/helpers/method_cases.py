@@ -26,6 +26,11 @@ CASES = {
     "distilled": Case("fresh", {"distil": True, "scorer": "occlusion"}),
     "cross-fitted": Case("fresh", {"folds": 2}),
     "cross-fitted tagger": Case("fresh", {"folds": 2, "tagger": True}),
+    "cross-fitted tagger of people with crf": Case("fresh", {"folds": 2, "tagger": True, "crf": True, "human": 1.0}),
+    "cross-fitted tagger with a common budget": Case(
+        "fresh", {"folds": 2, "tagger": True, "discretizer": "global_contiguous"}
+    ),
+    "tagger of all lengths": Case("fresh", {"tagger": True, "ratio": "0.1:0.5"}),
     "all lengths": Case("fresh", {"ratio": "0.1:0.5"}),
     "fresh in windows": Case("fresh", {"long": "chunk"}),
     "fresh with queries": Case("fresh", {}, asks=True),

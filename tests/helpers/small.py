@@ -12,7 +12,7 @@ from data_files import json_lines
 from fresh.attribution import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
-from fresh.document import Document, Example, Saliency
+from fresh.document import Document, Example, Explanation, Saliency
 from fresh.predictor import Predictor
 from fresh.progress import _Silent
 from fresh.rationalizer import Rationalizer
@@ -75,6 +75,11 @@ def digests(folder: Path) -> dict[str, str]:
     """Read the digest of each file of a saved model."""
     found: dict[str, str] = json.loads((folder / "config.json").read_text(encoding="utf-8"))["files"]
     return found
+
+
+def answers(explained: Iterable[Explanation]) -> list[Any]:
+    """All that an explanation says, to the last bit, to compare two lists of them."""
+    return [(e.mask, e.prediction, e.saliency and (e.saliency.scores.tolist(), e.saliency.target)) for e in explained]
 
 
 def reported(report: Report | None) -> Report:

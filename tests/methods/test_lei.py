@@ -11,19 +11,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from fresh.methods.config import LeiConfig
-from fresh.methods.joint import JointModel
-from fresh.methods.lei import regularizer, reward_baseline, sample_loss
+from fresh.methods.lei import Lei, regularizer
 from fresh.training.distributed import ProcessGroup
 from gates import answering, by_hand, gated_by
 
 WORDS = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=4)
-
-
-def test_the_regularizer_is_that_of_the_paper() -> None:
-    kept = torch.tensor([[1.0, 0, 1, 1], [1, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]])
-    found = regularizer(kept, torch.tensor([4, 1, 3, 4]), LeiConfig(ratio=0.5, lambda_1=2, lambda_2=3))
-    # Beyond the ratio: 1/4, 1/2, none, 1/2. Breaks: 2 of 3, none of a word alone, 1 of 2 but none at padding, none.
-    assert found.tolist() == pytest.approx([0.5 + 2, 1 + 0, 0 + 1.5, 1 + 0])
 
 
 @given(WORDS, st.sampled_from((0.1, 0.5, 0.9)))
@@ -39,7 +31,7 @@ def test_each_document_costs_what_it_costs_alone(rows: list[list[bool]], ratio: 
         assert cost == pytest.approx(0.7 * beyond + 0.3 * breaks, abs=1e-6)
 
 
-def finish_step(model: JointModel, cost: float) -> None:
+def finish_step(model: Lei, cost: float) -> None:
     """End a step whose samples have this cost."""
     model.running_mean.add(torch.tensor([cost]), torch.tensor([True]))
     model.running_mean.finish_step(ProcessGroup())
@@ -47,12 +39,12 @@ def finish_step(model: JointModel, cost: float) -> None:
 
 def test_the_baseline_is_the_moving_average_of_costs() -> None:
     model = by_hand(PAYING)
-    assert reward_baseline(model, torch.tensor(2.0)) == 2
+    assert model.baseline(torch.tensor(2.0)) == 2
     finish_step(model, 2)
-    assert reward_baseline(model, torch.tensor(5.0)) == 2
+    assert model.baseline(torch.tensor(5.0)) == 2
     finish_step(model, 5)
     assert model.moving.tolist() == pytest.approx([0.9 * 2 + 0.1 * 5, 2])
-    assert reward_baseline(model, torch.tensor(0.0)) == pytest.approx(2.3)
+    assert model.baseline(torch.tensor(0.0)) == pytest.approx(2.3)
 
 
 # REINFORCE
@@ -73,13 +65,13 @@ def exact_gradient() -> Tensor:
     return gradient
 
 
-def sampled_gradients(model: JointModel, n: int, config: LeiConfig) -> Tensor:
+def sampled_gradients(model: Lei, n: int) -> Tensor:
     """Differentiate the loss of many samples from three words and some padding. Shape: (n, words)."""
     padded = torch.cat([LOGITS, torch.tensor([0.7, -0.2])])
     outputs = padded.repeat(n, 1).unsqueeze(-1).requires_grad_()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        losses = sample_loss(model, gated_by(outputs, [3] * n, [1] * n), config)
+        losses = model.loss(gated_by(outputs, [3] * n, [1] * n))
     [gradient] = torch.autograd.grad(losses.sum(), outputs)
     assert gradient[:, 3:].abs().sum() == 0
     return gradient[:, :3, 0]
@@ -87,11 +79,10 @@ def sampled_gradients(model: JointModel, n: int, config: LeiConfig) -> Tensor:
 
 @pytest.mark.parametrize("compared", [True, False])
 def test_the_mean_gradient_of_samples_is_that_of_the_expected_cost(compared: bool) -> None:
-    model, n = by_hand(PAYING, answering(TABLE)), 100_000
-    config = replace(PAYING, reward_baseline=compared)
-    sampled_gradients(model, 64, config)  # something to compare with
+    model, n = by_hand(replace(PAYING, reward_baseline=compared), answering(TABLE)), 100_000
+    sampled_gradients(model, 64)  # something to compare with
     model.running_mean.finish_step(ProcessGroup())
-    found = sampled_gradients(model, n, config)
+    found = sampled_gradients(model, n)
     error = found.std(0) / n**0.5
     assert ((found.mean(0) - exact_gradient()).abs() < 4 * error).all()
     assert (error < 0.01).all()
@@ -100,17 +91,17 @@ def test_the_mean_gradient_of_samples_is_that_of_the_expected_cost(compared: boo
 def test_a_baseline_reduces_the_variance_of_gradients() -> None:
     spread = {}
     for compared in (True, False):
-        model, config = by_hand(PAYING, answering(TABLE)), replace(PAYING, reward_baseline=compared)
-        sampled_gradients(model, 64, config)
+        model = by_hand(replace(PAYING, reward_baseline=compared), answering(TABLE))
+        sampled_gradients(model, 64)
         model.running_mean.finish_step(ProcessGroup())
-        spread[compared] = sampled_gradients(model, 10_000, config).std(0)
+        spread[compared] = sampled_gradients(model, 10_000).std(0)
     assert (spread[True] < spread[False]).all()
 
 
 def test_the_reader_learns_from_its_own_errors_only() -> None:
     table = TABLE.clone().requires_grad_()
     outputs = torch.full((1, 3, 1), 50.0)  # keeps all three
-    loss = sample_loss(by_hand(PAYING, answering(table)), gated_by(outputs, [3], [1]), PAYING)
+    loss = by_hand(PAYING, answering(table)).loss(gated_by(outputs, [3], [1]))
     [found] = torch.autograd.grad(loss.sum(), table)
     assert found[:7].abs().sum() == 0
     assert torch.allclose(found[7], TABLE[7].softmax(0) - torch.tensor([0.0, 1.0]))

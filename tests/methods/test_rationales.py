@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,27 +67,20 @@ def documents_of(some: Sequence[Example]) -> list[Document]:
 # People's rationales for a share of the documents
 
 
-@given(examples(), SHARES, st.integers(0, 9))
-def test_a_share_of_the_documents_with_a_rationale_is_used(some: list[Example], share: float, seed: int) -> None:
-    n_marked = sum(item.human is MARKED for item in some)
-    found = tagger_targets(some, None, share, seed)
-    assert len(chosen(found)) == (max(1, round(share * n_marked)) if share and n_marked else 0)
-    assert all(mask is None or mask is some[number].human for number, mask in enumerate(found))
-    assert all(some[number].human is MARKED for number in chosen(found))
-    assert tagger_targets(some, None, share, seed) == found
-
-
 @given(examples(), SHARES, SHARES, st.integers(0, 9))
-def test_a_smaller_share_is_part_of_a_larger_one(some: list[Example], one: float, other: float, seed: int) -> None:
-    low, high = (chosen(tagger_targets(some, None, share, seed)) for share in sorted((one, other)))
-    assert low <= high
-
-
-@given(examples(), SHARES, st.integers(0, 9))
-def test_all_other_documents_keep_their_masks(some: list[Example], share: float, seed: int) -> None:
-    people = chosen(tagger_targets(some, None, share, seed))
-    found = tagger_targets(some, [PSEUDO] * len(some), share, seed)
-    assert found == [MARKED if number in people else PSEUDO for number in range(len(some))]
+def test_a_share_of_the_documents_with_a_rationale_is_used(
+    some: list[Example], one: float, other: float, seed: int
+) -> None:
+    n_marked, samples = sum(item.human is MARKED for item in some), []
+    for share in sorted((one, other)):
+        found = tagger_targets(some, None, share, seed)
+        samples.append(chosen(found))
+        assert len(samples[-1]) == (max(1, round(share * n_marked)) if share and n_marked else 0)
+        assert found == [MARKED if number in samples[-1] else None for number in range(len(some))]
+        mixed = tagger_targets(some, [PSEUDO] * len(some), share, seed)
+        assert mixed == [MARKED if number in samples[-1] else PSEUDO for number in range(len(some))]
+    assert all(some[number].human is MARKED for number in samples[1])
+    assert samples[0] <= samples[1]  # a smaller share is part of a larger one
 
 
 def test_another_seed_samples_other_documents() -> None:
@@ -176,10 +170,9 @@ def trainings(monkeypatch: pytest.MonkeyPatch, support: SupportModel) -> Trainin
         found.supports.append(list(range(len(train))) if only is None else only.tolist())
         return support
 
-    def tagger_of(_cls: type, train: Any, *given: Any) -> Spy:
-        dev, only = given[0], given[5]
+    def tagger_of(_cls: type, train: Any, dev: Any, *_given: Any) -> Spy:
         found.lessons.append(([mask for _, mask in train], [mask for _, mask in dev]))
-        found.taggers.append(list(range(len(train))) if only is None else only.tolist())
+        found.taggers.append([number for number, (_, mask) in enumerate(train) if mask is not None])
         return Spy(len(found.taggers) - 1)
 
     monkeypatch.setattr(SupportModel, "train", classmethod(support_of))
@@ -193,46 +186,25 @@ def cross_fitted(splits: Splits, config: FreshConfig, factory: Callable[[Support
     return cross_fit(splits, config, marked, RunContext(), factory)
 
 
-def networks_asked(marked: ScoredSplits) -> list[int]:
-    return [int(saliency.scores[0]) for saliency in marked.scores]
-
-
-def test_a_support_model_scores_only_what_it_was_trained_without(
-    trainings: Trainings, toy: Splits, configure: Configure
+@pytest.mark.parametrize(("tagger", "human"), [(False, 0.0), (True, 0.0), (True, 0.5), (True, 1.0)])
+def test_networks_score_only_what_they_were_trained_without(
+    tagger: bool, human: float, trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
-    splits = small.some(toy, 40, 8)
-    marked = cross_fitted(splits, configure(folds=4), trainings.latest_support)
-    asked = networks_asked(marked)
+    config = configure(folds=4, tagger=tagger, human=human)
+    marked = cross_fitted(small.some(toy, 40, 8), config, trainings.latest_support)
+    asked = [int(saliency.scores[0]) for saliency in marked.scores]
     assert set(asked) == {0, 1, 2, 3}
-    for number, network in enumerate(asked):
-        assert number not in trainings.supports[network]
-    for network, seen in enumerate(trainings.supports):
-        assert sorted([*seen, *(number for number in range(40) if asked[number] == network)]) == list(range(40))
-    assert trainings.taggers == []
+    assert (len(trainings.supports), len(trainings.taggers)) == (4 * (human < 1), 4 * tagger)
+    for kind in filter(None, (trainings.supports, trainings.taggers)):
+        for network, seen in enumerate(kind):
+            assert sorted([*seen, *(number for number in range(40) if asked[number] == network)]) == list(range(40))
     assert all(saliency.scores[0] == -1 for saliency in marked.dev_scores)
-
-
-@pytest.mark.parametrize("human", [0.0, 0.5, 1.0])
-def test_a_tagger_and_its_support_model_never_saw_what_it_scores(
-    human: float, trainings: Trainings, toy: Splits, configure: Configure
-) -> None:
-    splits = small.some(toy, 40, 8)
-    config = configure(folds=4, tagger=True, human=human)
-    asked = networks_asked(cross_fitted(splits, config, trainings.latest_support))
-    assert set(asked) == {0, 1, 2, 3}
-    assert len(trainings.taggers) == 4
-    assert len(trainings.supports) == (4 if human < 1 else 0)
-    for number, network in enumerate(asked):
-        assert number not in trainings.taggers[network]
-        assert human == 1 or number not in trainings.supports[network]
-    for network, seen in enumerate(trainings.taggers):
-        assert sorted([*seen, *(number for number in range(40) if asked[number] == network)]) == list(range(40))
 
 
 def test_a_tagger_learns_from_people_alone_only_where_they_marked_something(
     trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
-    silent = tuple(Example(item.document, item.label) for item in toy.train[20:40])
+    silent = map(small.unmarked, toy.train[20:40])
     splits = Splits((*toy.train[:20], *silent), toy.dev, toy.test)
     cross_fitted(splits, configure(folds=2, tagger=True, human=1), trainings.latest_support)
     assert all(max(seen) < 20 for seen in trainings.taggers)
@@ -251,11 +223,8 @@ def test_with_a_scorer_people_teach_on_train_only(
 
 
 def test_alone_people_teach_on_train_and_dev(trainings: Trainings, toy: Splits, configure: Configure) -> None:
-    def refuse() -> Spy:
-        pytest.fail("a scorer was made")
-
-    splits = small.some(toy, 40, 8)
-    extract_training_rationales(splits, configure(tagger=True, human=1), refuse, None, RunContext())
+    splits, no_scorer = small.some(toy, 40, 8), partial(pytest.fail, "a scorer was made")
+    extract_training_rationales(splits, configure(tagger=True, human=1), no_scorer, None, RunContext())
     assert trainings.lessons == [([item.human for item in splits.train], [item.human for item in splits.dev])]
 
 
@@ -273,7 +242,7 @@ def test_a_fold_must_leave_enough_to_train_on(trainings: Trainings, toy: Splits,
     only_one = Splits(toy.train[:2], toy.dev, toy.test)
     with pytest.raises(DataError, match=expected):
         cross_fitted(only_one, configure(folds=2), trainings.latest_support)
-    silent = tuple(Example(item.document, item.label) for item in toy.train[1:20])
+    silent = map(small.unmarked, toy.train[1:20])
     one_marked = Splits((toy.train[0], *silent), toy.dev, toy.test)
     with pytest.raises(DataError, match=expected):
         cross_fitted(one_marked, configure(folds=2, tagger=True, human=1), trainings.latest_support)
@@ -296,7 +265,15 @@ SCORES = Random().score([example.document for example in EXAMPLES])
 def pairs_of(seed: int = 0, discretizer: str = "top_k", ratio: str = "0.05:0.5") -> TrainingPairs[Rationale]:
     config = CutConfig(train=TrainConfig(seed=seed), discretizer=discretizer, ratio=ratio)
     assert config.ratios is not None
-    return cut_to_many_lengths((EXAMPLES, SCORES), (EXAMPLES[2:4], SCORES[2:4]), config, config.ratios)
+    return many_lengths(EXAMPLES, EXAMPLES[2:4], config, config.ratios)
+
+
+def many_lengths(
+    train: Sequence[Example], dev: Sequence[Example], config: CutConfig, ratios: Range = RANGE
+) -> TrainingPairs[Rationale]:
+    scores, dev_scores = (Random().score(documents_of(part)) for part in (train, dev))
+    scored = ScoredSplits(SaliencyExtractor(Random(), TopK(0.2)), scores, dev_scores)
+    return cut_to_many_lengths(Splits(tuple(train), tuple(dev), tuple(dev)), scored, config, ratios)
 
 
 @pytest.mark.parametrize("discretizer", ["top_k", "contiguous"])
@@ -327,10 +304,8 @@ def test_lengths_are_sampled_from_the_seed() -> None:
 
 
 def test_versions_differ_in_length_from_the_shortest_to_the_longest() -> None:
-    many = [example for example in EXAMPLES if len(example.document.words) == 100] * 60
-    scores = Random().score([example.document for example in many])
-    config = CutConfig(ratio="0.05:0.5")
-    found = cut_to_many_lengths((many, scores), (many[:1], scores[:1]), config, RANGE)
+    many = [made_up(100, number) for number in range(60)]
+    found = many_lengths(many, many[:1], CutConfig(ratio="0.05:0.5"))
     lengths = [len(rationale.words) for rationale, _ in found.train]
     assert (min(lengths), max(lengths)) == (5, 50)
     assert np.median(lengths) == pytest.approx(16, abs=2)  # as many below the middle as above it

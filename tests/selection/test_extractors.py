@@ -188,8 +188,3 @@ def test_every_rationale_longer_than_the_minimal_one_has_its_answer(labels: list
     enough = [place for place in range(len(labels)) if set(labels[place:]) == {labels[-1]}]
     assert len(curve) == len(labels)
     assert curve.minimal is curve.points[min(enough)]
-
-
-@pytest.mark.parametrize(("labels", "n_words"), [("ppp", 1), ("npp", 2), ("pnp", 3), ("ppn", 3), ("p", 1)])
-def test_minimal_rationales_by_hand(labels: str, n_words: int) -> None:
-    assert int(made_up_curve(labels).minimal.mask.kept.sum()) == n_words

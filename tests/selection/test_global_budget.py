@@ -12,6 +12,7 @@ from fresh.document import Saliency
 from fresh.selection.discretizers import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK
 from fresh.selection.global_budget import _GrowingWindow
 from slow_discretize import (
+    Kept,
     as_words,
     exact,
     kept,
@@ -28,31 +29,24 @@ MANY = st.lists(saliencies(st.integers(-2, 3).map(float) | numbers(), max_words=
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "discretizers.py"
 
 
-def test_the_budget_buys_the_best_words() -> None:
-    documents = [saliency([0.9, 0.8, 0.7, 0.6]), saliency([0.1, 0.2, 0.3, 0.75])]
-    assert kept(GlobalTopK(0.5, minimum=0.25).select(documents)) == [[0, 1, 2], [3]]
-    assert kept(GlobalTopK(0.5, minimum=0.5).select(documents)) == [[0, 1], [2, 3]]
-
-
-def test_the_budget_grows_the_windows_that_gain_most() -> None:
-    documents = [saliency([5.0, 1.0, 4.0]), saliency([3.0, 2.0, 0.0])]
-    # Minima: 5 and 3. Gains: the first document 1 then 4, the second 2 then 0.
-    assert kept(GlobalContiguous(0.5, minimum=0).select(documents)) == [[0], [0, 1]]
-    assert kept(GlobalContiguous(0.66, minimum=0).select(documents)) == [[0, 1], [0, 1]]
-    assert kept(GlobalContiguous(0.83, minimum=0).select(documents)) == [[0, 1, 2], [0, 1]]
-    # A longer window may be elsewhere.
-    assert kept(GlobalContiguous(0.5, minimum=0).select([saliency([5.0, 0.0, 4.0, 4.0])])) == [[2, 3]]
-
-
-def test_the_earlier_document_wins_a_tie() -> None:
-    documents = [saliency([1.0, 1.0]), saliency([1.0, 1.0]), saliency([1.0, 1.0])]
-    assert kept(GlobalTopK(0.6, minimum=0).select(documents)) == [[0, 1], [0], [0]]
-    assert kept(GlobalContiguous(0.6, minimum=0).select(documents)) == [[0, 1], [0], [0]]
-
-
-def test_equal_gains_tie_although_the_words_before_them_differ() -> None:
-    documents = [saliency([0.1, 0.2, 0.3, 0.1]), saliency([0.7, 0.1])]
-    assert kept(GlobalContiguous(0.83, minimum=0.3).select(documents)) == [[0, 1, 2, 3], [0]]
+@pytest.mark.parametrize(
+    ("discretizer", "corpus", "words"),
+    [
+        (GlobalTopK(0.5, 0.25), [[0.9, 0.8, 0.7, 0.6], [0.1, 0.2, 0.3, 0.75]], [[0, 1, 2], [3]]),
+        (GlobalTopK(0.5, 0.5), [[0.9, 0.8, 0.7, 0.6], [0.1, 0.2, 0.3, 0.75]], [[0, 1], [2, 3]]),
+        # Minima: 5 and 3. Gains: the first document 1 then 4, the second 2 then 0.
+        (GlobalContiguous(0.5, 0), [[5.0, 1.0, 4.0], [3.0, 2.0, 0.0]], [[0], [0, 1]]),
+        (GlobalContiguous(0.66, 0), [[5.0, 1.0, 4.0], [3.0, 2.0, 0.0]], [[0, 1], [0, 1]]),
+        (GlobalContiguous(0.83, 0), [[5.0, 1.0, 4.0], [3.0, 2.0, 0.0]], [[0, 1, 2], [0, 1]]),
+        (GlobalContiguous(0.5, 0), [[5.0, 0.0, 4.0, 4.0]], [[2, 3]]),  # a longer window may be elsewhere
+        # The earlier document wins a tie, also where the words before equal gains differ.
+        (GlobalTopK(0.6, 0), [[1.0, 1.0]] * 3, [[0, 1], [0], [0]]),
+        (GlobalContiguous(0.6, 0), [[1.0, 1.0]] * 3, [[0, 1], [0], [0]]),
+        (GlobalContiguous(0.83, 0.3), [[0.1, 0.2, 0.3, 0.1], [0.7, 0.1]], [[0, 1, 2, 3], [0]]),
+    ],
+)
+def test_words_by_hand(discretizer: GlobalTopK | GlobalContiguous, corpus: list[list[float]], words: Kept) -> None:
+    assert kept(discretizer.select([saliency(scores) for scores in corpus])) == words
 
 
 @pytest.mark.parametrize("kind", [GlobalTopK, GlobalContiguous])

@@ -16,8 +16,9 @@ from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.errors import ModelError
-from fresh.methods import joint, lei
+from fresh.methods import joint
 from fresh.methods.config import FreshConfig, LeiConfig
+from fresh.methods.lei import Lei
 from fresh.training import checkpoint
 from fresh.training import fit as training_fit
 from fresh.training.checkpoint import (
@@ -286,9 +287,9 @@ def test_a_trained_gate_reads_no_training_texts_again(
     toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = configured(LeiConfig, encoders["bert"], epochs=2)
-    trained = lei.train(toy, config, RunContext(folder=tmp_path))
+    trained = joint.train_joint(Lei, toy, config, RunContext(folder=tmp_path))
     monkeypatch.setattr(joint, "encode", refuse)
-    again = lei.train(toy, config, RunContext(folder=tmp_path))
+    again = joint.train_joint(Lei, toy, config, RunContext(folder=tmp_path))
     assert (again.dev_masks(), again.masks()) == (trained.dev_masks(), trained.masks())
     documents = [example.document for example in toy.test[:8]]
     explained, expected = (model.explain(documents) for model in (again.model, trained.model))

@@ -15,9 +15,10 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
 from fresh.experiments.store import BusyError, RunStore
-from fresh.methods import bastings, lei
-from fresh.methods.config import RATIO_DISCRETIZERS, BastingsConfig, FreshConfig, GateConfig, LeiConfig
+from fresh.methods.bastings import Bastings
+from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, GateConfig, LeiConfig
 from fresh.methods.joint import fit_joint
+from fresh.methods.lei import Lei
 from fresh.methods.rationales import SUPPORT, build_scorer, score_all
 from fresh.persistence import remove_folder
 from fresh.rationale import Words
@@ -70,9 +71,8 @@ def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
     """
     # One training serves all cuts, which affect only which epoch is best on dev.
     first, *others = RATIO_DISCRETIZERS
-    assert isinstance(config, LeiConfig | BastingsConfig)
-    objective = lei.make_objective(config) if isinstance(config, LeiConfig) else bastings.make_objective(config)
-    fit_joint(splits, replace(config, discretizer=first), objective, context, others)
+    method = Lei if isinstance(config, LeiConfig) else Bastings
+    fit_joint(method, splits, replace(config, discretizer=first), context, others)
 
 
 def gate_context(discretizer: str, context: RunContext) -> RunContext:

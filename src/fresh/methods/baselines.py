@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 
 from fresh.data.splits import Splits
-from fresh.document import Example, Mask
+from fresh.document import Example
 from fresh.errors import DataError
 from fresh.methods import fresh
 from fresh.methods.config import CutConfig, FreshConfig, FullTextConfig, HumanConfig, RandomConfig
@@ -23,10 +23,7 @@ def train_full_text(
 
     :param name: The name of the network in checkpoints.
     """
-    masks, dev_masks = (
-        [Mask.full(len(example.document.words)) for example in part] for part in (splits.train, splits.dev)
-    )
-    return _train("full_text", splits, config, (context or RunContext()).with_name(name), FullText(), masks, dev_masks)
+    return _train("full_text", splits, config, (context or RunContext()).with_name(name), FullText())
 
 
 def train_random(splits: Splits, config: RandomConfig, context: RunContext | None = None) -> MethodResult:
@@ -40,39 +37,32 @@ def train_human(splits: Splits, config: HumanConfig, context: RunContext | None 
     """Train a predictor on people's rationales; the model explains the documents of these splits only."""
     context = (context or RunContext()).with_name("predictor")
     splits = keep_annotated(splits, context.progress)
-    masks, dev_masks = (
-        [example.human for example in part if example.human is not None] for part in (splits.train, splits.dev)
-    )
-    extractor = HumanRationales.of((*splits.train, *splits.dev, *splits.test))
-    return _train("human", splits, config, context, extractor, masks, dev_masks)
+    return _train("human", splits, config, context, HumanRationales.of((*splits.train, *splits.dev, *splits.test)))
 
 
 def keep_annotated(splits: Splits, progress: Progress) -> Splits:
     """Leave out documents in which people marked nothing, and say how many."""
-    parts = {name: getattr(splits, name) for name in ("train", "dev", "test")}
-    annotated: dict[str, tuple[Example, ...]] = {}
-    for name, part in parts.items():
-        annotated[name] = tuple(example for example in part if has_rationale(example))
+    n_left_out, annotated = 0, dict[str, tuple[Example, ...]]()
+    for name in ("train", "dev", "test"):
+        part = getattr(splits, name)
+        annotated[name] = tuple(filter(has_rationale, part))
+        n_left_out += len(part) - len(annotated[name])
         if not annotated[name]:
             raise DataError(
                 f"method=human reads people's rationales, but no {name} document has one. Use data with rationales, "
                 "or choose another method."
             )
-    n_left_out = sum(len(parts[name]) - len(annotated[name]) for name in parts)
     if n_left_out:
         progress.say(f"{n_left_out:,} documents without a human rationale are left out.")
     return Splits(**annotated)
 
 
 def _train(
-    name: str,
-    splits: Splits,
-    config: ClassifierConfig,
-    context: RunContext,
-    extractor: Extractor,
-    masks: list[Mask],
-    dev_masks: list[Mask],
+    name: str, splits: Splits, config: ClassifierConfig, context: RunContext, extractor: Extractor
 ) -> MethodResult:
+    masks, dev_masks = (
+        extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)
+    )
     [predictor] = Predictor.train_many([cut_splits(splits, masks, dev_masks)], [config], context)
     model = make_rationalizer(name, splits, config, extractor, predictor)
     return MethodResult(model, lambda: masks, lambda: dev_masks)

@@ -49,10 +49,9 @@ class CutConfig(ClassifierConfig):
     """Minimum score of a word that the threshold discretizer keeps."""
 
     def __post_init__(self) -> None:
-        raise_all(self.check_cut())
+        raise_all(self._check_cut())
 
-    def check_cut(self) -> str | None:
-        """Describe the problem with how scores are cut, if there is one."""
+    def _check_cut(self) -> str | None:
         if self.discretizer not in DISCRETIZERS:
             return suggest(self.discretizer, "a discretizer", DISCRETIZERS)
         try:
@@ -61,13 +60,9 @@ class CutConfig(ClassifierConfig):
             self.make_discretizer()
         except ValueError as error:
             return str(error)
-        return self.check_ratio_discretizer("A range of ratios needs") if self.ratios else None
+        return self._check_ratio_discretizer("A range of ratios needs") if self.ratios else None
 
-    def check_ratio_discretizer(self, need: str) -> str | None:
-        """Describe the problem with a discretizer that does not keep the ratio in each document.
-
-        :param need: How the message begins.
-        """
+    def _check_ratio_discretizer(self, need: str) -> str | None:
         if self.discretizer in RATIO_DISCRETIZERS:
             return None
         return f"{need} discretizer=top_k or discretizer=contiguous, got {self.discretizer}."
@@ -148,7 +143,7 @@ class FreshConfig(CutConfig):
         is_random, tagging = self.scorer == "random", self.tagging
         raise_all(
             check_scorer_name(self.scorer),
-            self.check_cut(),
+            self._check_cut(),
             *check_min(1, folds=self.folds),
             "layer must be -1 with long=chunk, where attention is how the head weighs words."
             if self.network.long == "chunk" and self.scoring.layer != -1
@@ -178,14 +173,13 @@ class GateConfig(CutConfig):
     human: float = 0.0
     """Share of the training documents with people's rationales whose rationales the gate learns from."""
 
-    def check_gate(self) -> list[str | None]:
-        """Describe the problems with the settings that all gates share."""
+    def _check_gate(self) -> list[str | None]:
         return [
-            self.check_cut(),
+            self._check_cut(),
             "A gate is trained for one ratio; only method=fresh trains for a range."
             if isinstance(self.ratio, str)
             else None,
-            self.check_ratio_discretizer("A gate needs"),
+            self._check_ratio_discretizer("A gate needs"),
             *check_min(0, lambda_2=self.lambda_2),
             _check_human(self.human),
         ]
@@ -205,7 +199,7 @@ class LeiConfig(GateConfig):
     method."""
 
     def __post_init__(self) -> None:
-        raise_all(*self.check_gate(), *check_min(0, lambda_1=self.lambda_1), *check_min(1, draws=self.draws))
+        raise_all(*self._check_gate(), *check_min(0, lambda_1=self.lambda_1), *check_min(1, draws=self.draws))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +222,7 @@ class BastingsConfig(GateConfig):
 
     def __post_init__(self) -> None:
         raise_all(
-            *self.check_gate(),
+            *self._check_gate(),
             *check_above(0, lagrange_start=self.lagrange_start, lagrange_rate=self.rate),
             *check_min(0, lagrange_square=self.lagrange_square),
             f"lagrange_decay must be in [0, 1), got {self.lagrange_decay}."
@@ -258,8 +252,8 @@ class RandomConfig(CutConfig):
     def __post_init__(self) -> None:
         raise_all(
             _check_whole(self, "Random words are sampled from whole documents"),
-            self.check_cut(),
-            self.check_ratio_discretizer("Random words need"),
+            self._check_cut(),
+            self._check_ratio_discretizer("Random words need"),
         )
 
 

@@ -57,8 +57,7 @@ def train_scored(splits: Splits, config: FreshConfig, scorer: Scorer, context: R
 def _train_all(
     splits: Splits, configs: Sequence[FreshConfig], context: RunContext, scorer: ScorerFactory | None
 ) -> list[MethodResult]:
-    """Train for settings that differ in the seed only."""
-    # All problems of the settings and the data are found before any network is trained.
+    # All problems of the settings, which differ in the seed only, and of the data are found before any training.
     if scorer is None:
         check_ready(configs[0])
     check_rationales(splits, configs[0].tagging.human)
@@ -91,22 +90,18 @@ def _train_predictors(
     supports: Sequence[SupportModel | None],
     context: RunContext,
 ) -> list[MethodResult]:
-    """Train a predictor on each set of rationales, cut to one length or to many."""
     pairs = [
         cut_splits(splits, each.masks(), each.dev_masks())
         if config.ratios is None
-        else cut_to_many_lengths((splits.train, each.scores), (splits.dev, each.dev_scores), config, config.ratios)
+        else cut_to_many_lengths(splits, each, config, config.ratios)
         for config, each in zip(configs, scored, strict=True)
     ]
     predictors = Predictor.train_many(pairs, configs, context.with_name("predictor"))
-    models = [
-        make_rationalizer("fresh", splits, config, each.extractor, predictor)
-        for config, each, predictor in zip(configs, scored, predictors, strict=True)
-    ]
-    return [
-        MethodResult(model, each.masks, each.dev_masks, support)
-        for model, each, support in zip(models, scored, supports, strict=True)
-    ]
+    results = []
+    for config, each, predictor, support in zip(configs, scored, predictors, supports, strict=True):
+        model = make_rationalizer("fresh", splits, config, each.extractor, predictor)
+        results.append(MethodResult(model, each.masks, each.dev_masks, support))
+    return results
 
 
 def factory_name(scorer: ScorerFactory) -> str:
@@ -124,5 +119,4 @@ def check_ready(config: FreshConfig) -> None:
 
 @cache  # the plan of an experiment checks every run, and few of them differ in this
 def _check_layer(encoder: str, layer: int) -> None:
-    """Raise for a layer that an encoder does not have, and for an encoder without a list of layers."""
-    load_encoder(encoder).module_below(layer)
+    load_encoder(encoder).module_below(layer)  # raises for a layer that does not exist, or no list of layers

@@ -1,10 +1,11 @@
 """A gate and a reader trained together, for methods that learn to choose words and to classify at the same time."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -19,13 +20,12 @@ from fresh.metrics.classification import macro_f1
 from fresh.nn.batch import NO_WORD, Batch, IntArray
 from fresh.nn.classifier import Classifier
 from fresh.nn.heads import word_mask
-from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
-from fresh.nn.tokenizer import LongPolicy, WordTokenizer
-from fresh.predictor import Predictor
+from fresh.nn.token_classifier import Kind, TokenClassifier
+from fresh.nn.tokenizer import WordTokenizer
+from fresh.predictor import Predictor, reading_every_word
 from fresh.selection.discretizers import Discretizer
 from fresh.selection.extractors import SaliencyExtractor, select_masks
-from fresh.selection.tagger import Tagger, positive_weight, tag_losses
-from fresh.selection.tagger import build_tagger as build_gate
+from fresh.selection.tagger import Tagger, build_tagger, make_tag_losses
 from fresh.training.checkpoint import load_finished
 from fresh.training.distributed import process_group
 from fresh.training.feature_cache import CachedInputs
@@ -36,22 +36,6 @@ from fresh.training.step import RunningMean
 
 _NOTHING, _EVERYTHING = 0.1, 0.95
 """Share of the ratio, and of all words, below and above which a gate has collapsed."""
-
-
-class JointModel(nn.Module):
-    """A gate that chooses words, and a reader that reads only these."""
-
-    def __init__(self, gate: TokenClassifier, reader: Classifier, objective: "GateObjective") -> None:
-        super().__init__()
-        self.gate = gate
-        self.reader = reader
-        self.moving: Tensor  # a checkpoint saves buffers of this name
-        self.register_buffer("moving", torch.zeros(objective.n_moving, device=gate.device))
-        self.running_mean = RunningMean(self._update_moving, gate.device)
-        self._next_moving = objective.update
-
-    def _update_moving(self, mean: Tensor) -> None:
-        self.moving.copy_(self._next_moving(self.moving.clone(), mean))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,39 +62,50 @@ class GateOutputs:
         return torch.where(self.counted, values, 0).sum() / self.counted.sum().clamp(min=1)
 
 
-@dataclass(frozen=True, slots=True)
-class GateObjective:
-    """What distinguishes one method with a gate from another."""
+class JointModel(nn.Module, ABC):
+    """A gate that chooses words, and a reader that reads only these; each method is a subclass."""
 
-    name: str
-    kind: Kind
+    name: ClassVar[str]
+    kind: ClassVar[Kind]
     """The outputs of the gate for each word."""
-    loss: Callable[[JointModel, GateOutputs], Tensor]
-    """Computes the loss of each text, of gate and reader together. Shape: (texts,)."""
-    n_moving: int
+    n_moving: ClassVar[int]
     """How many numbers the gate carries from step to step, such as a moving average."""
-    update: Callable[[Tensor, Tensor], Tensor]
-    """Returns these numbers after a step, from those before it and the mean of `JointModel.running_mean`."""
+
+    def __init__(self, gate: TokenClassifier, reader: Classifier, config: GateConfig) -> None:
+        super().__init__()
+        self.gate = gate
+        self.reader = reader
+        self.config = config
+        self.moving: Tensor  # a checkpoint saves buffers of this name
+        self.register_buffer("moving", torch.zeros(self.n_moving, device=gate.device))
+        self.running_mean = RunningMean(self.update_moving, gate.device)
+
+    @abstractmethod
+    def loss(self, gated: GateOutputs) -> Tensor:
+        """Compute the loss of each text, of gate and reader together. Shape: (texts,)."""
+
+    @abstractmethod
+    def update_moving(self, mean: Tensor, /) -> None:
+        """Update the numbers in `moving` at the end of a step, from the mean of `running_mean`."""
 
 
-def train_joint(splits: Splits, config: GateConfig, objective: GateObjective, context: RunContext) -> MethodResult:
-    """Train a gate and a reader together, and make a model of them."""
-    model, extractor = fit_joint(splits, config, objective, context)
-    return make_result(splits, model, extractor, config, context.with_name(objective.name))
+def train_joint(method: type[JointModel], splits: Splits, config: GateConfig, context: RunContext) -> MethodResult:
+    """Train a gate and a reader together, and make a rationalizer of them."""
+    context = context.with_name(method.name)
+    return make_result(splits, *fit_joint(method, splits, config, context), context)
 
 
 def fit_joint(
-    splits: Splits, config: GateConfig, objective: GateObjective, context: RunContext, others: Sequence[str] = ()
+    method: type[JointModel], splits: Splits, config: GateConfig, context: RunContext, others: Sequence[str] = ()
 ) -> tuple[JointModel, SaliencyExtractor]:
     """Train a gate and a reader together; the best epoch is the one with the best dev macro-F1 after the cut.
 
     :param others: Other discretizers. The state that is best when cut by one of them is saved too.
     """
     check_rationales(splits, config.human)
-    train, context = config.train, context.with_name(objective.name)
-    long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
-    reader = build_reader(splits.labels, replace(config, network=replace(config.network, long=long)))
-    model = JointModel(build_gate(objective.kind, config), reader, objective)
+    train, context = config.train, context.with_name(method.name)
+    reader = build_reader(splits.labels, reading_every_word(config))
+    model = method(build_tagger(method.kind, config), reader, config)
     extractor = SaliencyExtractor(Tagger(model.gate), config.make_discretizer())
     # With other discretizers, `fit` also checks whether their states exist.
     if not others and load_finished(context.checkpoint_path, model, train.epochs, train.patience):
@@ -120,7 +115,7 @@ def fit_joint(
     job = TrainingJob(
         model,
         inputs.table.lengths,
-        make_loss(model.gate, inputs, make_losses(model, inputs, splits, config, objective), train),
+        make_loss(model.gate, inputs, make_losses(model, inputs, splits), train),
         evaluator.score,
         train,
         context,
@@ -139,17 +134,16 @@ def fit_joint(
     return model, extractor
 
 
-def make_result(
-    splits: Splits, model: JointModel, extractor: SaliencyExtractor, config: GateConfig, context: RunContext
-) -> MethodResult:
-    """Put the model together, and warn if the gate has collapsed."""
+def make_result(splits: Splits, model: JointModel, extractor: SaliencyExtractor, context: RunContext) -> MethodResult:
+    """Put the rationalizer together, and warn if the gate has collapsed."""
+    config = model.config
     documents, dev_documents = ([example.document for example in part] for part in (splits.train, splits.dev))
     with inference_precision(model.gate, config.train):
         share = kept_share(model.gate, dev_documents)
     warning = _check_collapse(share, config.one_ratio)
     if warning is not None:
         context.warn(warning)
-    made = make_rationalizer(context.name, splits, config, extractor, Predictor(model.reader))
+    made = make_rationalizer(model.name, splits, config, extractor, Predictor(model.reader))
     masks, dev_masks = (partial(extractor.extract, part) for part in (documents, dev_documents))
     return MethodResult(made, masks, dev_masks, kept_by_gate=share)
 
@@ -203,15 +197,17 @@ class DevEvaluator:
 
 
 def make_losses(
-    model: JointModel, inputs: CachedInputs, splits: Splits, config: GateConfig, objective: GateObjective
+    model: JointModel, inputs: CachedInputs, splits: Splits
 ) -> Callable[[TextNumbers, tuple[Tensor, Tensor]], Tensor]:
     """Make the function that computes the loss of each training text."""
     reader, device = model.reader, model.gate.device
-    bf16 = uses_bf16(config.train, device)
+    bf16 = uses_bf16(model.config.train, device)
     labels = torch.tensor([splits.labels.index(example.label) for example in splits.train], device=device)
     texts = [text_of(example.document) for example in splits.train]
     encode_kept = None if reader.windows.size is None else reader.tokenizer.encode_subsets(texts)
-    human_losses = _make_human_losses(splits, config, model.gate)
+    targets = tagger_targets(splits.train, None, model.config.human, model.config.train.seed)
+    pairs = [(example.document, mask) for example, mask in zip(splits.train, targets, strict=True)]
+    human_losses = make_tag_losses(model.gate, pairs) if model.config.human else None
 
     def losses(batch: TextNumbers, output: tuple[Tensor, Tensor]) -> Tensor:
         outputs, n_words = output
@@ -224,7 +220,7 @@ def make_losses(
         gated = GateOutputs(outputs, n_words, labels[batch.numbers], batch.counted, reduce)
         # Not inside the gate's forward pass, so autocast is turned on again for the reader.
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            each = objective.loss(model, gated)
+            each = model.loss(gated)
         return each if human_losses is None else each + human_losses(batch.numbers, outputs, n_words)
 
     return losses
@@ -256,27 +252,6 @@ def drop_tokens(batch: Batch, kept: Tensor, words: WordTokenizer) -> Batch:
         )
     )
     return Batch(ids, types, positions + words.first_position, word_of, mask.long(), dense=False)
-
-
-def _make_human_losses(
-    splits: Splits, config: GateConfig, gate: TokenClassifier
-) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
-    """Make the loss of a gate against people's rationales, if it learns from any."""
-    if not config.human:
-        return None
-    masks = tagger_targets(splits.train, None, config.human, config.train.seed)
-    pairs = zip(masks, splits.train, strict=True)
-    rows = [np.zeros(len(example.document.words)) if mask is None else mask.kept for mask, example in pairs]
-    targets = WordValues.of(rows, gate.device)
-    has_target = torch.tensor([mask is not None for mask in masks], device=gate.device)
-    weight = torch.tensor(positive_weight([mask for mask in masks if mask is not None]), device=gate.device)
-
-    def losses(numbers: Tensor, outputs: Tensor, n_words: Tensor) -> Tensor:
-        logits = gate.keep_logits(outputs)
-        wanted = targets.take(numbers, logits.shape[1])
-        return tag_losses(gate, logits, wanted, n_words, weight) * has_target[numbers]
-
-    return losses
 
 
 def cross_entropies(reader: Classifier, batch: Batch, labels: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fresh.attribution import Scorer, ScorerFactory, make_scorer, needs_support
 from fresh.attribution.support_model import SupportModel
@@ -57,25 +58,10 @@ class ScoredSplits:
 def extract_training_rationales(
     splits: Splits, config: FreshConfig, make: Callable[[], Scorer], support: SupportModel | None, context: RunContext
 ) -> ScoredSplits:
-    """Score all words of train and dev, and cut the scores.
-
-    :param make: Makes the scorer; not called where a tagger learns from people alone.
-    """
-    final = _make_final_scorer(splits, config, make, context)
-    return score_and_cut(splits, config, final, context, None if config.tagging.has_tagger else support)
-
-
-def _make_final_scorer(
-    splits: Splits, config: FreshConfig, make: Callable[[], Scorer], context: RunContext, only: IntArray | None = None
-) -> Scorer:
-    """Make the scorer, or train the tagger that takes its place.
-
-    :param only: The numbers of the training documents that a tagger learns from; all by default.
-    """
-    if not config.tagging.has_tagger:
-        return make()
-    scored = score_and_cut(splits, config, make(), context, None) if config.tagging.human < 1 else None
-    return train_tagger(splits, config, scored, context, only)
+    """Score all words of train and dev with the scorer, or with a tagger in its place, and cut the scores."""
+    if config.tagging.has_tagger:
+        return score_and_cut(splits, config, train_tagger(splits, config, make, context), context, None)
+    return score_and_cut(splits, config, make(), context, support)
 
 
 def build_scorer(config: FreshConfig, support: SupportModel | None, factory: ScorerFactory | None) -> Scorer:
@@ -162,34 +148,33 @@ def tagger_targets(
 
 
 def train_tagger(
-    splits: Splits, config: FreshConfig, scored: ScoredSplits | None, context: RunContext, only: IntArray | None = None
+    splits: Splits, config: FreshConfig, make: Callable[[], Scorer], context: RunContext, only: IntArray | None = None
 ) -> Tagger:
     """Train a tagger on the scorer's rationales, on people's, or on both.
 
+    :param make: Makes the scorer; not called where the tagger learns from people alone.
     :param only: The numbers of the training documents to learn from; all by default.
     """
-    share, seed = config.tagging.human, config.train.seed
-    # Dev is never a mixture: the best epoch is chosen by one kind of masks.
-    masks, dev_masks = (None, None) if scored is None else (scored.masks(), scored.dev_masks())
+    share, seed, masks, dev_masks = config.tagging.human, config.train.seed, None, None
+    if share < 1:
+        scored = score_and_cut(splits, config, make(), context, None)
+        masks, dev_masks = scored.masks(), scored.dev_masks()
     targets = tagger_targets(splits.train, masks, share, seed)
-    dev_targets = tagger_targets(splits.dev, dev_masks, float(scored is None), seed)
-    usable = np.array([number for number, mask in enumerate(targets) if mask is not None], dtype=np.int64)
-    chosen = usable if only is None else np.intersect1d(usable, only)
-    if not len(chosen):
+    # Dev is never a mixture: the best epoch is chosen by one kind of masks.
+    dev_targets = tagger_targets(splits.dev, dev_masks, float(share == 1), seed)
+    if only is not None:
+        chosen = set(only.tolist())
+        targets = [mask if number in chosen else None for number, mask in enumerate(targets)]
+    if not any(mask is not None for mask in targets):
         raise _too_few(config)
-    # All documents stay, with an empty mask where there is nothing to learn from: the frozen layers then read the same
-    # texts for every fold.
     return Tagger.train(
-        [
-            (example.document, Mask.from_spans([], len(example.document.words)) if mask is None else mask)
-            for example, mask in zip(splits.train, targets, strict=True)
-        ],
+        # All documents, also where there is nothing to learn: frozen layers then read the same texts for every fold.
+        [(example.document, mask) for example, mask in zip(splits.train, targets, strict=True)],
         [(example.document, mask) for example, mask in zip(splits.dev, dev_targets, strict=True) if mask is not None],
         config.make_discretizer(),
         config,
         "chain" if config.tagging.crf else "words",
         context.with_name("tagger" + context.name.removeprefix(SUPPORT)),
-        chosen,
     )
 
 
@@ -211,7 +196,7 @@ def cross_fit(
         if trains_support(config, scorer):
             support = SupportModel.train(splits.train, splits.dev, config, fold_context, rest)
         make = partial(build_scorer, config, support, scorer)
-        final = _make_final_scorer(splits, config, make, fold_context, rest)
+        final = train_tagger(splits, config, make, fold_context, rest) if config.tagging.has_tagger else make()
         examples = [splits.train[place] for place in fold.tolist()]
         saliencies = score_all(final, examples, context.progress, "scores of the fold")
         for place, saliency in zip(fold.tolist(), saliencies, strict=True):
@@ -252,33 +237,25 @@ def cut_splits(splits: Splits, masks: Sequence[Mask], dev_masks: Sequence[Mask])
 
 
 def cut_to_many_lengths(
-    train: tuple[Sequence[Example], Sequence[Saliency]],
-    dev: tuple[Sequence[Example], Sequence[Saliency]],
-    config: CutConfig,
-    ratios: Range,
+    splits: Splits, scored: ScoredSplits, config: CutConfig, ratios: Range
 ) -> TrainingPairs[Rationale]:
     """Cut documents to rationales of many lengths: train in versions of random lengths, dev at a few ratios."""
-    examples, scores = train
-    generator = np.random.default_rng((config.train.seed, len(examples)))
-    lengths = ratios.spread(N_LENGTHS)
+    generator = np.random.default_rng((config.train.seed, len(splits.train)))
+    lengths = np.array(ratios.spread(N_LENGTHS))
     pairs: list[tuple[Rationale, str]] = []
     for _ in range(N_VERSIONS):
-        sampled = generator.integers(N_LENGTHS, size=len(examples)).tolist()
-        pairs += cut_examples(examples, _select_at_ratios(scores, [lengths[place] for place in sampled], config))
-    dev_examples, dev_scores = dev
-    dev_pairs = [
-        pair
-        for ratio in ratios.spread(N_DEV_LENGTHS)
-        for pair in cut_examples(dev_examples, select_masks(config.make_discretizer(ratio), dev_scores))
-    ]
+        sampled = lengths[generator.integers(N_LENGTHS, size=len(splits.train))]
+        pairs += cut_examples(splits.train, _select_at_ratios(scored.scores, sampled, config))
+    dev_pairs: list[tuple[Rationale, str]] = []
+    for ratio in ratios.spread(N_DEV_LENGTHS):
+        dev_pairs += cut_examples(splits.dev, select_masks(config.make_discretizer(ratio), scored.dev_scores))
     return TrainingPairs(pairs, dev_pairs, N_VERSIONS)
 
 
-def _select_at_ratios(scores: Sequence[Saliency], ratios: Sequence[float], config: CutConfig) -> list[Mask]:
-    """Cut the scores of each document at a ratio of its own."""
+def _select_at_ratios(scores: Sequence[Saliency], ratios: NDArray[np.float64], config: CutConfig) -> list[Mask]:
     masks: dict[int, Mask] = {}
-    for ratio in sorted(set(ratios)):
-        places = [place for place, own in enumerate(ratios) if own == ratio]
+    for ratio in np.unique(ratios).tolist():
+        places = np.flatnonzero(ratios == ratio).tolist()
         selected = select_masks(config.make_discretizer(ratio), [scores[place] for place in places])
         masks.update(zip(places, selected, strict=True))
     return [masks[place] for place in range(len(scores))]

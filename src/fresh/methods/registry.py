@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,10 @@ def train_method(
     :param scorer: Makes a custom scorer from the support model, in place of ``config.scorer``.
     """
     # Not at the top: these modules import from this one.
-    from fresh.methods import baselines, bastings, fresh, lei
+    from fresh.methods import baselines, fresh
+    from fresh.methods.bastings import Bastings
+    from fresh.methods.joint import train_joint
+    from fresh.methods.lei import Lei
 
     context = context or RunContext()
     if scorer is not None:
@@ -69,8 +73,8 @@ def train_method(
         return fresh.train(splits, config, context, scorer)
     train: dict[str, Callable[[Splits, Any, RunContext], MethodResult]] = {
         "fresh": fresh.train,
-        "lei": lei.train,
-        "bastings": bastings.train,
+        "lei": partial(train_joint, Lei),
+        "bastings": partial(train_joint, Bastings),
         "full_text": baselines.train_full_text,
         "random": baselines.train_random,
         "human": baselines.train_human,

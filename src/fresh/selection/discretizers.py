@@ -1,8 +1,7 @@
 """Discretizers turn scores into masks: how many words are kept, and which."""
 
-import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
@@ -18,6 +17,7 @@ from fresh.selection._topk import (
     ScoreTable,
     best_windows,
     choose_rows,
+    keep_from,
     spend_on_words,
     top_k,
 )
@@ -29,7 +29,6 @@ class Discretizer(Protocol):
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask for each document."""
-        ...
 
 
 def budget(n_words: int, ratio: float) -> int:
@@ -39,45 +38,38 @@ def budget(n_words: int, ratio: float) -> int:
 
 
 def _budgets(n_words: Counts, ratio: float) -> Counts:
-    """Count the words that a ratio keeps in each document."""
     # Exact fractions are slow, so each length is computed once.
     lengths, places = np.unique(n_words, return_inverse=True)
     return np.array([budget(length, ratio) for length in lengths.tolist()], dtype=np.int64)[places]
 
 
-def _select_each(saliencies: Sequence[Saliency], ratio: float, choose: Callable[[Scores, int], Flags]) -> list[Mask]:
-    """Select words in each document by itself."""
-    table = ScoreTable.of([saliency.scores for saliency in saliencies])
-    return Mask.from_flags(choose_rows(table, _budgets(table.n_words, ratio), choose), table.n_words)
-
-
 @dataclass(frozen=True, slots=True)
 class _PerDocument:
-    """A share of the words of each document by itself."""
-
     ratio: float
     """Share of each document's words to keep, rounded up."""
+    _choose: ClassVar["staticmethod[[Scores, int], Flags]"]
 
     def __post_init__(self) -> None:
         _check_ratio(self.ratio)
+
+    def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
+        """Return one mask for each document."""
+        table = ScoreTable.of(saliencies)
+        return table.to_masks(choose_rows(table, _budgets(table.n_words, self.ratio), self._choose))
 
 
 @dataclass(frozen=True, slots=True)
 class TopK(_PerDocument):
     """Keep the highest-scoring words; the earlier word wins a tie."""
 
-    def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
-        """Return one mask for each document."""
-        return _select_each(saliencies, self.ratio, top_k)
+    _choose = staticmethod(top_k)
 
 
 @dataclass(frozen=True, slots=True)
 class Contiguous(_PerDocument):
     """Keep the window of words with the largest sum; the leftmost window wins a tie."""
 
-    def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
-        """Return one mask for each document."""
-        return _select_each(saliencies, self.ratio, best_windows)
+    _choose = staticmethod(best_windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,44 +89,40 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """A rule for single documents, learned from a global budget."""
-
     minimum: float
     """Share of the words that each document always keeps."""
     cutoff: float | None
     """Lowest score, or gain of a word, that is kept beyond the minimum; None keeps nothing more."""
+    _keep: ClassVar["staticmethod[[ScoreTable, Counts, float], Flags]"]
 
     def __post_init__(self) -> None:
         _check_minimum(self.minimum, 1)
         _check_cutoff(0 if self.cutoff is None else self.cutoff)
+
+    def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
+        """Return one mask for each document."""
+        table = ScoreTable.of(saliencies)
+        cutoff = math.inf if self.cutoff is None else self.cutoff
+        return table.to_masks(self._keep(table, _budgets(table.n_words, self.minimum), cutoff))
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedTopK(_Learned):
     """Keep each document's best words, and every word as good as the last that a global budget bought."""
 
-    def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
-        """Return one mask for each document."""
-        cutoff = math.inf if self.cutoff is None else self.cutoff
-        return _select_each(saliencies, self.minimum, functools.partial(top_k, cutoff=cutoff))
+    _keep = staticmethod(keep_from)
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedContiguous(_Learned):
     """Keep each document's best window, one word longer while that gains as much as the last word that was bought."""
 
-    def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
-        """Return one mask for each document."""
-        if self.cutoff is None:
-            return _select_each(saliencies, self.minimum, best_windows)
-        table = ScoreTable.of([saliency.scores for saliency in saliencies])
-        return Mask.from_flags(grow_each(table, _budgets(table.n_words, self.minimum), self.cutoff), table.n_words)
+    _keep = staticmethod(grow_each)
 
 
 @dataclass(frozen=True, slots=True)
 class _Global:
-    """A budget for all documents together, and a minimum for each; the minima are kept even if they cost more."""
-
+    # The minima are kept even if together they cost more than the budget.
     ratio: float
     """Share of all documents' words to keep, rounded up."""
     minimum: float | None = None
@@ -159,11 +147,11 @@ class _Global:
         return self._learned(self._minimum, self._select(saliencies)[1])
 
     def _select(self, saliencies: Sequence[Saliency]) -> tuple[list[Mask], float | None]:
-        table = ScoreTable.of([saliency.scores for saliency in saliencies])
+        table = ScoreTable.of(saliencies)
         minima = _budgets(table.n_words, self._minimum)
         n_spare = budget(int(table.n_words.sum()), self.ratio) - int(minima.sum())
         kept, lowest = self._spend(table, minima, max(0, n_spare))
-        return Mask.from_flags(kept, table.n_words), lowest
+        return table.to_masks(kept), lowest
 
 
 @dataclass(frozen=True, slots=True)

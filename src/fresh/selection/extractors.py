@@ -22,7 +22,6 @@ class Extractor(Protocol):
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
         """Return one mask for each document."""
-        ...
 
 
 def score_validated(scorer: Scorer, documents: Sequence[Document]) -> list[Saliency]:

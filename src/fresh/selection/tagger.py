@@ -22,13 +22,13 @@ from fresh.selection.discretizers import Discretizer
 from fresh.selection.extractors import select_masks
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.distributed import process_group
-from fresh.training.fit import TextNumbers, encode, make_loss
+from fresh.training.fit import encode, make_loss
 from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed
 
 CONTEXT = RunContext("tagger")
 
-MaskedDocuments = Sequence[tuple[Document, Mask]]
-"""Documents, and the words of each to keep."""
+Targets = Sequence[tuple[Document, Mask | None]]
+"""Documents, and the words of each to keep; None for a document to learn nothing from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +40,32 @@ class Tagger:
     @classmethod
     def train(
         cls,
-        train: MaskedDocuments,
-        dev: MaskedDocuments,
+        train: Targets,
+        dev: Sequence[tuple[Document, Mask]],
         discretizer: Discretizer,
         config: ClassifierConfig,
         kind: Kind = "words",
         context: RunContext = CONTEXT,
-        only: IntArray | None = None,
     ) -> Self:
         """Train a tagger on masks; the best epoch is the one whose masks agree best with those of dev.
 
         :param discretizer: Turns the scores into masks to choose the best epoch.
         :param kind: Tag each word by itself (words), or depending on its neighbors (chain).
-        :param only: Indices in `train` of the documents to learn from; all by default.
         """
         network = build_tagger(kind, config)
         context = replace(context, feature_store=context.store(config.train))
         inputs = encode(network, [text_of(document) for document, _ in train], config.train, context)
-        masks = [mask for _, mask in train]
+        learned, losses = np.flatnonzero([mask is not None for _, mask in train]), make_tag_losses(network, train)
         job = TrainingJob(
             network,
             inputs.table.lengths,
-            make_loss(network, inputs, _make_losses(network, masks, only), config.train),
+            make_loss(network, inputs, lambda batch, output: losses(batch.numbers, *output), config.train),
             _make_validate(network, dev, discretizer, config.train, context),
             config.train,
             context,
             inputs.device,
             can_record=config.network.long != "chunk",
-            texts_of_epoch=None if only is None else lambda _epoch: only,
+            texts_of_epoch=lambda _epoch: learned,
         )
         context.progress.say(job.describe(inputs.about))
         fit(job)
@@ -115,18 +113,23 @@ def build_tagger(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
     return network.to(choose_device(config.train.device))
 
 
-def _make_losses(
-    network: TokenClassifier, masks: Sequence[Mask], only: IntArray | None
-) -> Callable[[TextNumbers, tuple[Tensor, Tensor]], Tensor]:
-    """Return the function that computes the loss of each text against its mask."""
-    targets = WordValues.of([mask.kept for mask in masks], network.device)
-    learned = masks if only is None else [masks[number] for number in only.tolist()]
-    weight = torch.tensor(positive_weight(learned), device=network.device)
+def make_tag_losses(network: TokenClassifier, targets: Targets) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Make the function that computes the loss of texts, given their numbers, outputs and numbers of words.
 
-    def losses(batch: TextNumbers, output: tuple[Tensor, Tensor]) -> Tensor:
-        outputs, n_words = output
-        wanted = targets.take(batch.numbers, batch.width)
-        return tag_losses(network, outputs.squeeze(-1), wanted, n_words, weight)
+    The loss of a text is a mean over its words, or 0 if it has no mask.
+    """
+    rows = [np.zeros(len(document.words)) if mask is None else mask.kept for document, mask in targets]
+    values = WordValues.of(rows, network.device)
+    has_mask = torch.tensor([mask is not None for _, mask in targets], device=network.device)
+    weight = torch.tensor(positive_weight([mask for _, mask in targets if mask is not None]), device=network.device)
+
+    def losses(numbers: Tensor, outputs: Tensor, n_words: Tensor) -> Tensor:
+        logits, divisors = network.keep_logits(outputs), n_words.clamp(min=1)  # what fills up a batch has no words
+        wanted = values.take(numbers, logits.shape[1])
+        if network.head.chain is not None:
+            return -network.head.chain.log_likelihood(logits, wanted, n_words) / divisors * has_mask[numbers]
+        each = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none", pos_weight=weight)
+        return (each * word_mask(n_words, logits.shape[1])).sum(1) / divisors * has_mask[numbers]
 
     return losses
 
@@ -138,23 +141,14 @@ def positive_weight(masks: Sequence[Mask]) -> float:
     return max(1.0, (n_words - n_kept) / max(1, n_kept))
 
 
-def tag_losses(network: TokenClassifier, logits: Tensor, wanted: Tensor, n_words: Tensor, weight: Tensor) -> Tensor:
-    """Compute the loss of each text, a mean over its words. Shape: (texts,).
-
-    :param weight: Weight of kept words, where each word is tagged by itself.
-    """
-    divisors = n_words.clamp(min=1)  # texts that fill up a batch of fixed size have no words
-    if network.head.chain is not None:
-        return -network.head.chain.log_likelihood(logits, wanted, n_words) / divisors
-    losses = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none", pos_weight=weight)
-    return (losses * word_mask(n_words, logits.shape[1])).sum(1) / divisors
-
-
 def _make_validate(
-    network: TokenClassifier, dev: MaskedDocuments, discretizer: Discretizer, config: TrainConfig, context: RunContext
+    network: TokenClassifier,
+    dev: Sequence[tuple[Document, Mask]],
+    discretizer: Discretizer,
+    config: TrainConfig,
+    context: RunContext,
 ) -> Callable[[], float]:
-    """Return the function that measures the agreement with the masks of dev; processes share the documents."""
-    group = process_group()
+    group = process_group()  # processes share the documents
     documents, wanted = group.shard([document for document, _ in dev]), [mask.kept for _, mask in dev]
     inputs = encode(network, [text_of(document) for document in documents], config, context)
 
