@@ -17,12 +17,10 @@ AOPC_RATIOS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Predictions for the same documents from the full text, the rationale and its complement."""
+    """Predictions for the same documents; the labels of those from the full text are compared."""
 
     full: Sequence[Prediction]
-    """From all words; the labels of these predictions are compared."""
     rationales: Sequence[Prediction]
-    """From the rationale only."""
     complements: Sequence[Prediction]
     """From all words outside the rationale."""
 
@@ -53,8 +51,7 @@ class Aopc:
     def overall(self) -> Faithfulness:
         """Mean over the lengths for each document."""
         # A plain mean, as in ERASER's scorer; the paper's sum has one more term, for a rationale of no words.
-        both = np.mean([(one.sufficiency, one.comprehensiveness) for one in self.at.values()], axis=0)
-        return Faithfulness(*both)
+        return Faithfulness(*np.mean([(one.sufficiency, one.comprehensiveness) for one in self.at.values()], axis=0))
 
 
 def measure_faithfulness(readings: Readings) -> Faithfulness:

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, is_dataclass
 from types import UnionType
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
-from fresh.highlight import CONTROL_PICTURES
 from fresh.metrics.bootstrap import Bounds, Estimate, LengthScore, Measure
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.reporting.tables import markdown_table
@@ -120,11 +119,10 @@ class Report:
 
     def to_markdown(self) -> str:
         """Return all tables and notes as Markdown."""
-        rows = [map(markdown_cell, row_cells(row)) for row in self.rows]
-        lines = markdown_table(("what is read", "macro-F1", "accuracy", "words kept"), rows)
+        lines = markdown_table(("what is read", "macro-F1", "accuracy", "words kept"), map(row_cells, self.rows))
         for header, cells in self._further_tables():
             if cells:
-                lines += ["", *markdown_table(header, [map(markdown_cell, row) for row in cells])]
+                lines += ["", *markdown_table(header, cells)]
         return "\n".join((*lines, *(f"\n{note}" for note in self.all_notes))) + "\n"
 
     def _further_tables(self) -> list[tuple[Sequence[str], Sequence[Sequence[str]]]]:
@@ -154,11 +152,6 @@ def _rebuild(kind: Any, value: Any) -> Any:
     if value is not None and get_origin(kind) is tuple:
         return tuple(_rebuild(get_args(kind)[0], item) for item in value)
     return value
-
-
-def markdown_cell(text: str) -> str:
-    """Escape text for a cell of a Markdown table."""
-    return text.translate(CONTROL_PICTURES).replace("\n", " ").replace("|", "\\|")
 
 
 def row_cells(row: Row) -> tuple[str, str, str, str]:
