@@ -11,6 +11,7 @@ from fresh.data.splits import dataset_digest
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluation.baselines import (
     Baselines,
+    cut_all,
     dropped_masks,
     is_baseline,
     is_contiguous,
@@ -32,7 +33,7 @@ from fresh.metrics.bootstrap import (
     number_texts,
     ratio_interval,
 )
-from fresh.metrics.classification import ClassScore, accuracy, class_scores, macro_f1
+from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.metrics.faithfulness import Readings
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
@@ -104,10 +105,9 @@ def evaluate(
             ("random words", random_masks(documents, masks, is_contiguous(model.extractor), read), baselines.random),
             ("complement", dropped_masks(read, masks), baselines.complement),
         ):
-            rationales = [document.cut(mask) for document, mask in zip(documents, chosen, strict=True)]
-            with progress.task(name, len(rationales)) as advance:
-                predictions = (trained or model.predictor).predict(rationales)
-                advance(len(rationales), "")
+            with progress.task(name, len(documents)) as advance:
+                predictions = (trained or model.predictor).predict(cut_all(documents, chosen))
+                advance(len(documents), "")
             rows.append(gold.masked_row(name if trained else f"{name}, {SAME}", predictions, chosen))
         complements = {RETRAINED if baselines.complement else SAME: predictions}
     majority = baselines.majority or majority_label(examples)
@@ -158,8 +158,8 @@ def _row_at(ratio: float, model: Rationalizer, gold: "GoldLabels", explained: Se
     """Measure a model that was trained for a range of lengths at one of them, from the scores at hand."""
     saliencies = [item.saliency for item in explained if item.saliency is not None]
     masks = select_masks(with_ratio(model.extractor, ratio).discretizer, saliencies)
-    rationales = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
-    return gold.masked_row(f"the same, at {ratio:g}", model.predictor.predict(rationales), masks)
+    answers = model.predictor.predict(cut_all([item.document for item in explained], masks))
+    return gold.masked_row(f"the same, at {ratio:g}", answers, masks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,12 +202,19 @@ class GoldLabels:
         """
         predicted = [answer.label for answer in answers]
         numbers = self.numbered(self.gold), self.numbered(predicted)
+        intervals = class_intervals(*numbers, len(self.labels), texts=self.texts)
+        classes = tuple(
+            replace(score, precision_between=precision.bounds, recall_between=recall.bounds, f1_between=f1.bounds)
+            for score, (precision, recall, f1) in zip(
+                class_scores(self.gold, predicted, self.labels), intervals, strict=True
+            )
+        )
         return Row(
             name,
             macro_f1(self.gold, predicted, self.labels),
             accuracy(self.gold, predicted),
             kept,
-            self._class_scores(predicted),
+            classes,
             macro_f1_interval(*numbers, len(self.labels), texts=self.texts).bounds,
             accuracy_interval(*numbers, texts=self.texts).bounds,
             kept_between,
@@ -219,27 +226,14 @@ class GoldLabels:
         kept = ratio_interval(n_kept, n_words, texts=self.texts)
         return self.row(name, answers, kept.value, kept.bounds)
 
-    def _class_scores(self, predicted: Sequence[str]) -> tuple[ClassScore, ...]:
-        numbers = self.numbered(self.gold), self.numbered(predicted)
-        intervals = class_intervals(*numbers, len(self.labels), texts=self.texts)
-        return tuple(
-            replace(score, precision_between=precision.bounds, recall_between=recall.bounds, f1_between=f1.bounds)
-            for score, (precision, recall, f1) in zip(
-                class_scores(self.gold, predicted, self.labels), intervals, strict=True
-            )
-        )
-
 
 def check_labels(labels: Sequence[str], examples: Sequence[Example]) -> None:
-    """Refuse labels that a model cannot predict.
-
-    :param labels: Those that it was trained with.
-    """
-    unknown = Counter(example.label for example in examples if example.label not in labels)
+    """Refuse labels that a model was not trained with."""
+    unknown = [example for example in examples if example.label not in labels]
     if unknown:
-        named = ", ".join(f"{label} ({count:,})" for label, count in unknown.items())
-        first = next(example.document.id for example in examples if example.label in unknown)
+        counts = Counter(example.label for example in unknown)
+        named = ", ".join(f"{label} ({count:,})" for label, count in counts.items())
         raise ValueError(
             f"The model was trained with the labels {', '.join(labels)}, but the data also has {named}, first in "
-            f"document {first!r}. Leave such documents out, or train a model with these labels."
+            f"document {unknown[0].document.id!r}. Leave such documents out, or train a model with these labels."
         )

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from fresh.document import Example, Explanation, Mask
-from fresh.evaluation.baselines import dropped_masks, is_contiguous
+from fresh.evaluation.baselines import cut_all, dropped_masks, is_contiguous
 from fresh.metrics.bootstrap import (
     N_RESAMPLES,
     Floats,
@@ -58,63 +58,56 @@ def compute_measures(
     :param complements: Predictions from the complement, by who read it.
     :param by_ratio: Predictions from rationales of several lengths, and from their complements.
     """
-    gold, answers = [item.label for item in examples], [item.prediction for item in explained]
+    gold, answers, labels = [item.label for item in examples], [item.prediction for item in explained], model.labels
     by_ratio, texts = by_ratio or {}, number_texts(item.document.words for item in examples)
     n_marked = sum(item.human is not None for item in examples)
-    matrix = confusion_matrix(gold, [answer.label for answer in answers], model.labels)
-    gold_numbers = number_labels(gold, model.labels)
-    lengths = {
-        ratio: number_labels([answer.label for answer in read.rationales], model.labels)
-        for ratio, read in by_ratio.items()
-    }
+    error, bins = _calibration_measures(gold, answers, texts)
+
+    def score_length(ratio: float, answers: Answers) -> LengthScore:
+        numbers = number_labels(gold, labels), number_labels([answer.label for answer in answers], labels)
+        return LengthScore(ratio, macro_f1_interval(*numbers, len(labels), texts=texts))
+
     return Figures(
-        labels=model.labels,
-        confusion=tuple(map(tuple, matrix.tolist())),
+        labels=labels,
+        confusion=tuple(map(tuple, confusion_matrix(gold, [answer.label for answer in answers], labels).tolist())),
         calibration=(
-            Measure("expected calibration error", _calibration_error_interval(gold, answers, texts)),
+            Measure("expected calibration error", error),
             Measure("Brier score", mean_interval(brier_scores(gold, answers), texts=texts)),
         ),
-        bins=_bins_with_intervals(gold, answers, texts),
+        bins=bins,
         agreement=_agreement_measures(examples, explained) if n_marked else (),
         n_marked=n_marked,
         faithfulness=_faithfulness_measures(answers, full, complements or {}, by_ratio, texts),
-        lengths=tuple(
-            LengthScore(ratio, macro_f1_interval(gold_numbers, predicted, len(model.labels), texts=texts))
-            for ratio, predicted in lengths.items()
-        ),
+        lengths=tuple(score_length(ratio, read.rationales) for ratio, read in by_ratio.items()),
     )
 
 
-def _calibration_error_interval(gold: Sequence[str], answers: Answers, texts: Ints | None = None) -> Interval:
-    """Compute the expected calibration error with its interval.
+def _calibration_measures(
+    gold: Sequence[str], answers: Answers, texts: Ints | None = None
+) -> tuple[Interval, tuple[Bin, ...]]:
+    """Compute the expected calibration error, and the accuracy of each bin, with their intervals.
 
     :param texts: Number of the text of each prediction, where several share one; then whole texts are resampled.
     """
     places, confidences, right = assign_bins(gold, answers)
-    gaps = confidences - right
-    rows = draw_rows(len(gold), N_RESAMPLES, 0, texts)
-    draws = np.array([calibration_error(places[drawn], gaps[drawn]) for drawn in rows])
-    value = calibration_error(places, gaps)
+    gaps, whole = confidences - right, calibration(gold, answers)
+    filled = [place for place, one in enumerate(whole.bins) if one.count]  # an empty bin has no accuracy to resample
+    errors: list[float] = []
+    shares: list[Floats] = []
+    for rows in draw_rows(len(gold), N_RESAMPLES, 0, texts):
+        errors.append(calibration_error(places[rows], gaps[rows]))
+        n_answers = np.bincount(places[rows], minlength=len(whole.bins))[filled]
+        n_right = np.bincount(places[rows], weights=right[rows], minlength=len(whole.bins))[filled]
+        shares.append(np.where(n_answers > 0, n_right / np.maximum(n_answers, 1), np.nan))
+    draws = np.array(errors)
     # Gaps add up whatever their sign, so a resample has a larger error than the sample: subtract the mean excess.
-    return percentile_interval(value, np.maximum(0, draws - max(0, draws.mean() - value)))
-
-
-def _bins_with_intervals(gold: Sequence[str], answers: Answers, texts: Ints | None = None) -> tuple[Bin, ...]:
-    """Sort predictions into bins by their probability, each with an interval of its accuracy."""
-    places, _, right = assign_bins(gold, answers)
-    bins = calibration(gold, answers).bins
-    filled = np.flatnonzero([one.count for one in bins])  # an empty bin has no accuracy to resample
-
-    def accuracies(rows: Ints) -> Floats:
-        counts = np.bincount(places[rows], minlength=len(bins))[filled]
-        hits = np.bincount(places[rows], weights=right[rows], minlength=len(bins))[filled]
-        return np.asarray(np.divide(hits, counts, out=np.full(len(filled), np.nan), where=counts > 0))
-
-    draws = np.array([accuracies(rows) for rows in draw_rows(len(gold), N_RESAMPLES, 0, texts)])
-    found = dict(zip(filled.tolist(), percentile_intervals(accuracies(np.arange(len(gold))), draws), strict=True))
-    return tuple(
-        replace(one, accuracy_between=found[place].bounds) if place in found else one for place, one in enumerate(bins)
-    )
+    error = percentile_interval(whole.error, np.maximum(0, draws - max(0, draws.mean() - whole.error)))
+    accuracies = np.array([one.accuracy for one in whole.bins])[filled].astype(np.float64)
+    bounds = {
+        place: found.bounds
+        for place, found in zip(filled, percentile_intervals(accuracies, np.array(shares)), strict=True)
+    }
+    return error, tuple(replace(one, accuracy_between=bounds.get(place)) for place, one in enumerate(whole.bins))
 
 
 def _agreement_measures(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[Measure, ...]:
@@ -159,11 +152,8 @@ def read_at_lengths(
     with progress.task("reading less", len(AOPC_RATIOS) * len(explained)) as advance:
         for ratio in AOPC_RATIOS:
             masks = select_masks(discretizer(ratio), saliencies)
-            rationales, complements = (
-                model.predictor.predict([item.cut(mask) for item, mask in zip(documents, chosen, strict=True)])
-                for chosen in (masks, dropped_masks(read, masks))
-            )
-            by_ratio[ratio] = Readings(answers, rationales, complements)
+            parts = (cut_all(documents, chosen) for chosen in (masks, dropped_masks(read, masks)))
+            by_ratio[ratio] = Readings(answers, *map(model.predictor.predict, parts))
             advance(len(explained), "")
     return by_ratio
 

@@ -43,7 +43,7 @@ class Table:
     records: tuple[Mapping[str, object], ...]
     """The same figures unrounded, for machines: one a line."""
     n_labels: int = 1
-    """Columns from the left that name a row; the others hold figures."""
+    """Columns that name a row, from the left; the others hold figures."""
     best: frozenset[Position] = frozenset()
     """Cells in bold."""
     notes: tuple[str, ...] = ()
@@ -51,15 +51,14 @@ class Table:
     def to_markdown(self) -> str:
         """Return Markdown whose columns are aligned, so that the source is readable too."""
         cells = self._escape(_escape_markdown, "**{}**")
-        widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(self.header))]
-        n_figures = len(self.header) - self.n_labels
-        rule = [f"{'':-<{width}}" for width in widths[: self.n_labels]]
-        rule += [f"{':':->{width}}" for width in widths[self.n_labels :]]
-        sides = [*"<" * self.n_labels, *">" * n_figures]
-        lines = [
-            f"| {' | '.join(f'{cell:{side}{width}}' for cell, side, width in zip(row, sides, widths, strict=True))} |"
+        sides = "<" * self.n_labels + ">" * (len(self.header) - self.n_labels)
+        columns = [(side, max(3, *map(len, column))) for side, *column in zip(sides, *cells, strict=True)]
+        rule = ["-" * width if side == "<" else "-" * (width - 1) + ":" for side, width in columns]
+        rows = [
+            [f"{cell:{side}{width}}" for cell, (side, width) in zip(row, columns, strict=True)]
             for row in (cells[0], rule, *cells[1:])
         ]
+        lines = [f"| {' | '.join(row)} |" for row in rows]
         return "\n".join((*lines, *(f"\n{note}" for note in self.notes))) + "\n"
 
     def to_latex(self) -> str:
