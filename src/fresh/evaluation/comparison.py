@@ -152,15 +152,10 @@ class _Measured:
 
     answers: tuple[str, ...]
     n_kept: Ints
-    """Words that were read. Shape: (documents,)."""
     n_words: Ints
-    """All words. Shape: (documents,)."""
-    marked: Ints
-    """The numbers of the documents that people marked. Shape: (marked,)."""
-    token_f1: Floats
-    """Agreement with people, summed over the texts that each of them was joined from. Shape: (marked,)."""
-    n_parts: Ints
-    """The number of these texts, without those in which neither side marked a word. Shape: (marked,)."""
+    marked: Ints  # the numbers of the documents that people marked
+    token_f1: Floats  # agreement with people, summed over the texts that each of them was joined from: (marked,)
+    n_parts: Ints  # the number of these texts, without those in which neither side marked a word: (marked,)
 
 
 def _measure_all(

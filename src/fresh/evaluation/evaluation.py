@@ -60,11 +60,9 @@ class Evaluation:
     """Predictions from rationales of several lengths, and from their complements."""
 
     def write_eraser(self, path: Path) -> None:
-        """Write predictions and rationales as the scorer of the ERASER benchmark reads them.
-
-        The scorer measures faithfulness from the predictions in the file, which are those from the rationales.
-        """
+        """Write predictions and rationales as the scorer of the ERASER benchmark reads them."""
         own = [item.prediction for item in self.explained]
+        # The scorer measures faithfulness from the predictions in the file: they count as those from the full text.
         readings = None if self.complements is None else Readings(own, own, self.complements)
         write_results(path, self.explained, readings, (self.by_ratio or None) if readings else None)
 
@@ -77,8 +75,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure a model on labeled documents.
 
-    :param baselines: Predictors to compare with. Where one for random words or for the complement is missing, the
-        predictor of the model reads them; where one for full text is missing, the support model does, if there is one.
+    :param baselines: Where one for random words or for the complement is missing, the predictor of the model reads
+        them; where one for full text is missing, the support model does, if there is one.
     """
     if not examples:
         raise ValueError("examples must have at least one document to evaluate on.")
@@ -120,7 +118,7 @@ def evaluate(
         tuple(rows),
         share_unread(model, documents),
         (*gold.notes, *data_warnings(model, examples)),
-        compute_measures(model, examples, explained, full, complements, by_ratio),
+        compute_measures(model.labels, examples, explained, full, complements, by_ratio),
         measured_on=dataset_digest(examples),
     )
     return Evaluation(report, examples, explained, next(iter(complements.values()), None), by_ratio)
@@ -196,10 +194,7 @@ class GoldLabels:
         return number_labels(labels, self.labels)
 
     def row(self, name: str, answers: Sequence[Prediction], kept: float, kept_between: Bounds | None = None) -> Row:
-        """Score predictions.
-
-        :param kept: Share of the words that were read.
-        """
+        """Score predictions from this share of the words."""
         predicted = [answer.label for answer in answers]
         numbers = self.numbered(self.gold), self.numbered(predicted)
         intervals = class_intervals(*numbers, len(self.labels), texts=self.texts)

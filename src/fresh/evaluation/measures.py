@@ -45,12 +45,12 @@ Answers = Sequence[Prediction]
 
 
 def compute_measures(
-    model: Rationalizer,
+    labels: tuple[str, ...],
     examples: Sequence[Example],
     explained: Sequence[Explanation],
-    full: Answers | None = None,
-    complements: Mapping[str, Answers] | None = None,
-    by_ratio: Mapping[float, Readings] | None = None,
+    full: Answers | None,
+    complements: Mapping[str, Answers],
+    by_ratio: Mapping[float, Readings],
 ) -> Figures:
     """Compute every measure that is possible.
 
@@ -58,8 +58,8 @@ def compute_measures(
     :param complements: Predictions from the complement, by who read it.
     :param by_ratio: Predictions from rationales of several lengths, and from their complements.
     """
-    gold, answers, labels = [item.label for item in examples], [item.prediction for item in explained], model.labels
-    by_ratio, texts = by_ratio or {}, number_texts(item.document.words for item in examples)
+    gold, answers = [item.label for item in examples], [item.prediction for item in explained]
+    texts = number_texts(item.document.words for item in examples)
     n_marked = sum(item.human is not None for item in examples)
     error, bins = _calibration_measures(gold, answers, texts)
 
@@ -77,7 +77,7 @@ def compute_measures(
         bins=bins,
         agreement=_agreement_measures(examples, explained) if n_marked else (),
         n_marked=n_marked,
-        faithfulness=_faithfulness_measures(answers, full, complements or {}, by_ratio, texts),
+        faithfulness=_faithfulness_measures(answers, full, complements, by_ratio, texts),
         lengths=tuple(score_length(ratio, read.rationales) for ratio, read in by_ratio.items()),
     )
 

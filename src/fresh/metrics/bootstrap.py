@@ -19,7 +19,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Bounds = tuple[float, float]
-"""The two ends of an interval."""
 Texts = ArrayLike | None
 """The number of each instance's text, where several share one."""
 
@@ -106,10 +105,7 @@ def bootstrap_interval(
     seed: int = 0,
     texts: Texts = None,
 ) -> Interval:
-    """Compute the percentile interval of any figure.
-
-    :param statistic: Computes the figure from the indices of a resample, which may repeat.
-    """
+    """Compute the percentile interval of any figure, given as a function of the indices of a resample."""
     draws = [statistic(rows) for rows in draw_rows(n_instances, n_resamples, seed, texts)]
     return percentile_interval(statistic(np.arange(n_instances)), np.array(draws, dtype=np.float64))
 
@@ -130,14 +126,10 @@ def mean_interval(values: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int =
 def ratio_interval(
     parts: ArrayLike, wholes: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
 ) -> Interval:
-    """Compute the interval of one sum over another, such as kept words over all words; 0 if the second sum is 0.
-
-    :param parts: Shape: (instances,).
-    :param wholes: Shape: (instances,).
-    """
+    """Compute the interval of one sum over another, such as kept words over all words; 0 if the second sum is 0."""
     above, below = (np.asarray(column, dtype=np.float64) for column in (parts, wholes))
     if above.shape != below.shape:
-        raise ValueError(f"Parts and wholes must have one shape, got {above.shape} and {below.shape}.")
+        raise ValueError(f"parts and wholes must have one shape, got {above.shape} and {below.shape}.")
     numbers = check_texts(texts, len(above))
     if numbers is not None:
         above, below = sum_by_text(above, numbers), sum_by_text(below, numbers)
@@ -269,12 +261,9 @@ def sum_by_text(values: Floats, texts: Ints) -> Floats:
 class Kinds:
     """Groups of texts whose instances have the same labels and predictions: only their number matters."""
 
-    cells: Ints
-    """Gold label and predictions of each instance of one text of each kind. Shape: (instances, columns)."""
-    kind: Ints
-    """The kind of each of these instances. Shape: (instances,)."""
-    counts: Ints
-    """Number of texts of each kind. Shape: (kinds,)."""
+    cells: Ints  # gold label and predictions of each instance of one text of each kind: (instances, columns)
+    kind: Ints  # the kind of each of these instances
+    counts: Ints  # number of texts of each kind
 
     @classmethod
     def of(cls, *columns: Ints, texts: Texts = None) -> "Kinds":

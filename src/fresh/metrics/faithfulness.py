@@ -32,12 +32,12 @@ class Readings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Faithfulness:
-    """How much the probability of the full text's label drops in each document."""
+    """How much the probability of the full text's label drops in each document. Shapes: (documents,)."""
 
     sufficiency: Floats
-    """With the rationale only: near 0 if the rationale suffices. Shape: (documents,)."""
+    """With the rationale only: near 0 if the rationale suffices."""
     comprehensiveness: Floats
-    """With the complement only: high if the rationale holds all that matters. Shape: (documents,)."""
+    """With the complement only: high if the rationale holds all that matters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,10 +60,7 @@ def measure_faithfulness(readings: Readings) -> Faithfulness:
 
 
 def aopc(by_ratio: Mapping[float, Readings]) -> Aopc:
-    """Measure sufficiency and comprehensiveness at several lengths.
-
-    :param by_ratio: Readings of the same documents, by the share of the words in the rationale.
-    """
+    """Measure both at several lengths, from readings of the same documents by the share of words in the rationale."""
     return Aopc({ratio: measure_faithfulness(by_ratio[ratio]) for ratio in sorted(by_ratio)})
 
 

@@ -21,7 +21,6 @@ class AgreementCounts:
     """The counts of each instance, which give the figures of any resample. All shapes: (instances,)."""
 
     example: Ints
-    """Index of the example that the instance belongs to."""
     auprc: Floats
     """Area under the precision-recall curve of the scores; NaN without scores or marked words."""
     words_marked: Ints
@@ -78,7 +77,6 @@ def measure_agreement(
 ) -> Agreement:
     """Compare rationales with human rationales, where there are any.
 
-    :param explanations: One for each example, in the same order.
     :param min_iou: Smallest intersection over union at which two spans match.
     """
     if not 0 < min_iou <= 1:

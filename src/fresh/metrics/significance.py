@@ -34,7 +34,7 @@ NOISE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A paired comparison of two models on the same documents."""
+    """A paired comparison of two models on the same documents, or on the texts that documents share."""
 
     measure: str
     first: float
@@ -48,7 +48,6 @@ class Comparison:
     n_discordant: int
     """Number of documents, or texts, whose permutation changes anything."""
     by_text: bool = False
-    """Whether whole texts were resampled and permuted, because several documents share one."""
 
 
 def compare_accuracy(

@@ -37,7 +37,7 @@ class AgreementRow:
 
     name: str
     figures: Mapping[str, Estimate]
-    """By the name of the column, of those in `AGREEMENT_COLUMNS`."""
+    """By the column, of `AGREEMENT_COLUMNS`."""
     own: bool = False
 
 
