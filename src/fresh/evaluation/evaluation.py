@@ -22,17 +22,8 @@ from fresh.evaluation.baselines import (
 from fresh.evaluation.eraser import write_results
 from fresh.evaluation.measures import compute_measures, read_at_lengths
 from fresh.evaluation.warnings import data_warnings, document_tokenizer
-from fresh.metrics.bootstrap import (
-    Bounds,
-    Ints,
-    accuracy_interval,
-    class_intervals,
-    describe_shared_texts,
-    macro_f1_interval,
-    number_labels,
-    number_texts,
-    ratio_interval,
-)
+from fresh.metrics import bootstrap
+from fresh.metrics.bootstrap import Bounds, Ints
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.metrics.faithfulness import Readings
 from fresh.progress import SILENT, Progress
@@ -173,7 +164,7 @@ class GoldLabels:
     @classmethod
     def of(cls, examples: Sequence[Example], labels: Sequence[str]) -> "GoldLabels":
         """Take gold labels and texts from examples."""
-        texts = number_texts(example.document.words for example in examples)
+        texts = bootstrap.number_texts(example.document.words for example in examples)
         return cls([example.label for example in examples], labels, texts)
 
     @property
@@ -187,17 +178,17 @@ class GoldLabels:
         if self.n_texts is None:
             return ()
         meaning = "Intervals resample whole texts" if self.n_texts > 1 else "Intervals say nothing about other texts"
-        return (f"{describe_shared_texts(len(self.gold), self.n_texts)}. {meaning}.",)
+        return (f"{bootstrap.describe_shared_texts(len(self.gold), self.n_texts)}. {meaning}.",)
 
     def numbered(self, labels: Sequence[str]) -> Ints:
         """Return the number of each label."""
-        return number_labels(labels, self.labels)
+        return bootstrap.number_labels(labels, self.labels)
 
     def row(self, name: str, answers: Sequence[Prediction], kept: float, kept_between: Bounds | None = None) -> Row:
         """Score predictions from this share of the words."""
         predicted = [answer.label for answer in answers]
         numbers = self.numbered(self.gold), self.numbered(predicted)
-        intervals = class_intervals(*numbers, len(self.labels), texts=self.texts)
+        intervals = bootstrap.class_intervals(*numbers, len(self.labels), texts=self.texts)
         classes = tuple(
             replace(score, precision_between=precision.bounds, recall_between=recall.bounds, f1_between=f1.bounds)
             for score, (precision, recall, f1) in zip(
@@ -210,15 +201,15 @@ class GoldLabels:
             accuracy(self.gold, predicted),
             kept,
             classes,
-            macro_f1_interval(*numbers, len(self.labels), texts=self.texts).bounds,
-            accuracy_interval(*numbers, texts=self.texts).bounds,
+            bootstrap.macro_f1_interval(*numbers, len(self.labels), texts=self.texts).bounds,
+            bootstrap.accuracy_interval(*numbers, texts=self.texts).bounds,
             kept_between,
         )
 
     def masked_row(self, name: str, answers: Sequence[Prediction], masks: Sequence[Mask]) -> Row:
         """Score predictions from the words that masks keep."""
         n_kept, n_words = [int(mask.kept.sum()) for mask in masks], [len(mask) for mask in masks]
-        kept = ratio_interval(n_kept, n_words, texts=self.texts)
+        kept = bootstrap.ratio_interval(n_kept, n_words, texts=self.texts)
         return self.row(name, answers, kept.value, kept.bounds)
 
 

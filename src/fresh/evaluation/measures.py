@@ -7,29 +7,9 @@ import numpy as np
 
 from fresh.document import Example, Explanation, Mask
 from fresh.evaluation.baselines import cut_all, dropped_masks, is_contiguous
-from fresh.metrics.bootstrap import (
-    N_RESAMPLES,
-    Floats,
-    Interval,
-    Ints,
-    LengthScore,
-    Measure,
-    draw_rows,
-    macro_f1_interval,
-    mean_interval,
-    number_labels,
-    number_texts,
-    percentile_interval,
-    percentile_intervals,
-)
-from fresh.metrics.classification import (
-    Bin,
-    assign_bins,
-    brier_scores,
-    calibration,
-    calibration_error,
-    confusion_matrix,
-)
+from fresh.metrics import bootstrap, classification
+from fresh.metrics.bootstrap import Floats, Interval, Ints, LengthScore, Measure
+from fresh.metrics.classification import Bin
 from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, aopc, drops
 from fresh.metrics.plausibility import Agreement, measure_agreement, score_agreement
 from fresh.progress import SILENT, Progress
@@ -59,20 +39,21 @@ def compute_measures(
     :param by_ratio: Predictions from rationales of several lengths, and from their complements.
     """
     gold, answers = [item.label for item in examples], [item.prediction for item in explained]
-    texts = number_texts(item.document.words for item in examples)
+    texts = bootstrap.number_texts(item.document.words for item in examples)
     n_marked = sum(item.human is not None for item in examples)
     error, bins = _calibration_measures(gold, answers, texts)
+    confusion = classification.confusion_matrix(gold, [answer.label for answer in answers], labels)
 
     def score_length(ratio: float, answers: Answers) -> LengthScore:
-        numbers = number_labels(gold, labels), number_labels([answer.label for answer in answers], labels)
-        return LengthScore(ratio, macro_f1_interval(*numbers, len(labels), texts=texts))
+        numbers = (bootstrap.number_labels(row, labels) for row in (gold, [answer.label for answer in answers]))
+        return LengthScore(ratio, bootstrap.macro_f1_interval(*numbers, len(labels), texts=texts))
 
     return Figures(
         labels=labels,
-        confusion=tuple(map(tuple, confusion_matrix(gold, [answer.label for answer in answers], labels).tolist())),
+        confusion=tuple(map(tuple, confusion.tolist())),
         calibration=(
             Measure("expected calibration error", error),
-            Measure("Brier score", mean_interval(brier_scores(gold, answers), texts=texts)),
+            Measure("Brier score", bootstrap.mean_interval(classification.brier_scores(gold, answers), texts=texts)),
         ),
         bins=bins,
         agreement=_agreement_measures(examples, explained) if n_marked else (),
@@ -89,23 +70,23 @@ def _calibration_measures(
 
     :param texts: Number of the text of each prediction, where several share one; then whole texts are resampled.
     """
-    places, confidences, right = assign_bins(gold, answers)
-    gaps, whole = confidences - right, calibration(gold, answers)
+    places, confidences, right = classification.assign_bins(gold, answers)
+    gaps, whole = confidences - right, classification.calibration(gold, answers)
     filled = [place for place, one in enumerate(whole.bins) if one.count]  # an empty bin has no accuracy to resample
     errors: list[float] = []
     shares: list[Floats] = []
-    for rows in draw_rows(len(gold), N_RESAMPLES, 0, texts):
-        errors.append(calibration_error(places[rows], gaps[rows]))
+    for rows in bootstrap.draw_rows(len(gold), bootstrap.N_RESAMPLES, 0, texts):
+        errors.append(classification.calibration_error(places[rows], gaps[rows]))
         n_answers = np.bincount(places[rows], minlength=len(whole.bins))[filled]
         n_right = np.bincount(places[rows], weights=right[rows], minlength=len(whole.bins))[filled]
         shares.append(np.where(n_answers > 0, n_right / np.maximum(n_answers, 1), np.nan))
     draws = np.array(errors)
     # Gaps add up whatever their sign, so a resample has a larger error than the sample: subtract the mean excess.
-    error = percentile_interval(whole.error, np.maximum(0, draws - max(0, draws.mean() - whole.error)))
+    error = bootstrap.percentile_interval(whole.error, np.maximum(0, draws - max(0, draws.mean() - whole.error)))
     accuracies = np.array([one.accuracy for one in whole.bins])[filled].astype(np.float64)
     bounds = {
         place: found.bounds
-        for place, found in zip(filled, percentile_intervals(accuracies, np.array(shares)), strict=True)
+        for place, found in zip(filled, bootstrap.percentile_intervals(accuracies, np.array(shares)), strict=True)
     }
     return error, tuple(replace(one, accuracy_between=bounds.get(place)) for place, one in enumerate(whole.bins))
 
@@ -115,13 +96,13 @@ def _agreement_measures(examples: Sequence[Example], explained: Sequence[Explana
     marked = [pair for pair in zip(examples, explained, strict=True) if pair[0].human is not None]
     examples = [example for example, _ in marked]
     whole = measure_agreement(examples, [explanation for _, explanation in marked])
-    texts = number_texts(example.document.words for example in examples)
+    texts = bootstrap.number_texts(example.document.words for example in examples)
     # An instance is one text of a joined document: resampling it alone would take it for independent of the others.
     groups = whole.counts.example if texts is None else texts[whole.counts.example]
-    rows = draw_rows(len(groups), N_RESAMPLES, 0, groups)
+    rows = bootstrap.draw_rows(len(groups), bootstrap.N_RESAMPLES, 0, groups)
     draws = [agreement_figures(score_agreement(whole.counts.take(drawn))) for drawn in rows]
     return tuple(
-        Measure(name, percentile_interval(value, np.array([draw[name] for draw in draws if name in draw])))
+        Measure(name, bootstrap.percentile_interval(value, np.array([draw[name] for draw in draws if name in draw])))
         for name, value in agreement_figures(whole).items()
     )
 
@@ -175,4 +156,4 @@ def _faithfulness_measures(
         overall = aopc(by_ratio).overall
         losses["sufficiency, AOPC"] = overall.sufficiency
         losses["comprehensiveness, AOPC (same predictor)"] = overall.comprehensiveness
-    return tuple(Measure(name, mean_interval(values, texts=texts)) for name, values in losses.items())
+    return tuple(Measure(name, bootstrap.mean_interval(values, texts=texts)) for name, values in losses.items())
