@@ -52,17 +52,14 @@ def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits
         assert row.macro_f1 == macro_f1(gold, given, LABELS)
         assert [bare(score) for score in row.classes] == class_scores(gold, given, LABELS)
         numbers = number_labels(gold, LABELS), number_labels(given, LABELS)
-        expected = macro_f1_interval(*numbers, 2)
-        assert row.macro_f1_between == (expected.low, expected.high)
+        assert row.macro_f1_between == macro_f1_interval(*numbers, 2).bounds
         assert row.accuracy_between == accuracy_interval(*numbers).bounds
         for score, found in zip(row.classes, class_intervals(*numbers, 2), strict=True):
             assert (score.precision_between, score.recall_between) == (found.precision.bounds, found.recall.bounds)
             assert score.f1_between == found.f1.bounds
-    kept = sum(item.mask.kept.sum() for item in explained) / sum(len(item.mask) for item in explained)
-    assert [row.kept for row in report.rows] == pytest.approx([1, kept, kept, 1 - kept, 0])
-    shares = [item.mask.kept.sum() for item in explained], [len(item.mask) for item in explained]
-    between = ratio_interval(*shares).bounds
-    assert [row.kept_between for row in report.rows[:3]] == [None, between, between]  # all words are all words
+    kept = ratio_interval([item.mask.kept.sum() for item in explained], [len(item.mask) for item in explained])
+    assert [row.kept for row in report.rows] == pytest.approx([1, kept.value, kept.value, 1 - kept.value, 0])
+    assert [row.kept_between for row in report.rows[:3]] == [None, kept.bounds, kept.bounds]  # all words are all words
     assert [row.own for row in report.rows] == [False, True, False, False, False]
     assert report.rows[1].macro_f1 > report.rows[2].macro_f1
 
@@ -159,7 +156,11 @@ def test_a_report_says_which_share_of_words_was_not_read(
     tagger = Tagger(build_tagger("words", replace(quick, network=network)))
     model = Rationalizer(SaliencyExtractor(tagger, TopK(0.2)), predictor)
     long = Example(Document.from_words(["good"] * 248, id="long"), "pos")
-    assert evaluate(model, [long]).report.unread == pytest.approx(1 - 62 / 248)
+    found = evaluate(model, [long])
+    own, random, complement, _ = found.report.rows
+    assert found.report.unread == pytest.approx(1 - 62 / 248)
+    assert 0 < own.kept == random.kept <= 62 / 248
+    assert complement.kept == pytest.approx(62 / 248 - own.kept)  # what was not read was not dropped
     assert evaluate(model, toy.test[:4]).report.unread == 0
 
 
@@ -213,12 +214,15 @@ def lengthened(document: Document) -> Document:
     return Document.from_words([*document.words, *["film"] * LONG], id=document.id)
 
 
-def test_a_word_that_was_not_read_is_never_kept(truncating: Rationalizer, toy: Splits) -> None:
+def test_a_word_that_was_not_read_is_neither_kept_nor_dropped(truncating: Rationalizer, toy: Splits) -> None:
     documents = [lengthened(example.document) for example in toy.test]
     for explanation in truncating.explain(documents):
         kept = np.flatnonzero(explanation.mask.kept)
         assert 0 < len(kept) <= 62
         assert kept[-1] < 62
+    long = [replace(item, document=lengthened(item.document), human=None) for item in toy.test]
+    rows = {row.name: row.kept for row in evaluate(truncating, long).report.rows}
+    assert rows["complement, same predictor"] == 0  # every word that was read is kept
 
 
 def test_a_predictor_reads_every_word_that_is_shown(truncating: Rationalizer, toy: Splits) -> None:

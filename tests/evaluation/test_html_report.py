@@ -10,8 +10,8 @@ from fresh.evaluation.evaluation import Evaluation, evaluate
 from fresh.evaluation.html_report import (
     GUARANTEE,
     MAX_DOCUMENTS_SHOWN,
-    _evenly_spaced,
     _select_documents,
+    evenly_spaced,
     report_path,
     report_view,
 )
@@ -79,8 +79,8 @@ def test_a_report_without_figures_or_people_leaves_them_out(predictor: Predictor
 
 
 def test_of_many_documents_some_are_shown_evenly(predictor: Predictor) -> None:
-    assert _evenly_spaced(3, 5) == [0, 1, 2]
-    assert _evenly_spaced(10, 5) == [0, 2, 4, 6, 8]
+    assert evenly_spaced(3, 5) == [0, 1, 2]
+    assert evenly_spaced(10, 5) == [0, 2, 4, 6, 8]
     model = Rationalizer(FullText(), predictor)
     many = [Example(Document.from_text("a film", id=str(number)), "neg") for number in range(MAX_DOCUMENTS_SHOWN + 1)]
     view = report_view(model, evaluate(model, many), "many")

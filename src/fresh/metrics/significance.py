@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -126,7 +126,7 @@ def compare_macro_f1(
         outcomes = np.array(list(product(*(range(n + 1) for n in n_texts.tolist()))), dtype=np.int64)
     else:
         outcomes = np.random.default_rng(seed).binomial(n_texts, 0.5, size=(N_PERMUTATIONS, len(n_texts)))
-    is_large = _are_as_large(outcomes, differ, *models, kinds.counts)
+    is_large = _are_as_large(outcomes, differ, kinds.counts, models)
     if exact:
         p = min(1.0, float(_outcome_probabilities(outcomes, n_texts)[is_large].sum()))
     else:
@@ -144,16 +144,17 @@ def compare_macro_f1(
     )
 
 
-def _are_as_large(outcomes: Ints, differ: Flags, first: ClassCounts, second: ClassCounts, counts: Ints) -> Flags:
+def _are_as_large(outcomes: Ints, differ: Flags, counts: Ints, models: Sequence[ClassCounts]) -> Flags:
     """Find the outcomes whose difference in macro-F1 is at least as large as the observed one.
 
     :param outcomes: Number of swapped texts of each kind on which the models differ. Shape: (outcomes, kinds).
-    :param first: Counts of one text of each kind with the first model's predictions. Shapes: (kinds, classes).
+    :param models: Counts of one text of each kind with the predictions of each model. Shapes: (kinds, classes).
     """
+    first, second = models
     n_swapped = outcomes.astype(np.float64)
     correct = n_swapped @ (second.correct - first.correct)[differ]
     predicted = n_swapped @ (second.predicted - first.predicted)[differ]
-    one, two = (model.total(counts[None]) for model in (first, second))
+    one, two = (model.total(counts[None]) for model in models)
     after = (
         ClassCounts(one.correct + correct, one.gold, one.predicted + predicted).macro_f1
         - ClassCounts(two.correct - correct, two.gold, two.predicted - predicted).macro_f1
