@@ -38,7 +38,7 @@ def measure(
     """Measure everything of a model; also return what it was measured on."""
     documents = [item.document for item in examples]
     explained = model.explain(documents)
-    full = support and support.predict(documents)
+    full = None if support is None else support.predict(documents)
     dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
     by_ratio = read_at_lengths(model, explained, [Mask.full(len(item.mask)) for item in explained])
     complements = {"same predictor": dropped} if support else {}

@@ -153,7 +153,9 @@ def test_intervals_of_classes_are_those_of_drawing_documents(shared: bool) -> No
     def mean_f1(rows: Ints) -> float:
         return float(np.mean([statistic(place, "f1")(rows) for place in range(3)]))
 
-    pairs = [(macro_f1_interval(gold, predicted, 3, texts=texts), mean_f1)]
+    pairs: list[tuple[Interval, Callable[[Ints], float]]] = [
+        (macro_f1_interval(gold, predicted, 3, texts=texts), mean_f1)
+    ]
     for place, own in enumerate(class_intervals(gold, predicted, 3, texts=texts)):
         pairs += [(getattr(own, name), statistic(place, name)) for name in ("precision", "recall", "f1")]
     for fast, score in pairs:

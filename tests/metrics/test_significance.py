@@ -97,11 +97,11 @@ def test_models_that_agree_do_not_differ() -> None:
         assert (result.difference.value, result.difference.low, result.difference.high) == (0, 0, 0)
 
 
-def random_models(n: int, n_classes: int, chances: tuple[float, float], seed: int) -> list[Ints]:
+def random_models(n: int, n_classes: int, chances: tuple[float, float], seed: int) -> tuple[Ints, Ints, Ints]:
     generator = np.random.default_rng(seed)
     gold = generator.integers(n_classes, size=n)
-    answers = [np.where(generator.random(n) < c, gold, generator.integers(n_classes, size=n)) for c in chances]
-    return [gold, *answers]
+    one, two = (np.where(generator.random(n) < c, gold, generator.integers(n_classes, size=n)) for c in chances)
+    return gold, one, two
 
 
 def test_random_swaps_come_close_to_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,7 @@ def _measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> _
     parts = counts.example[counts.has_words]
     sums = np.bincount(parts, weights=counts.token_f1[counts.has_words], minlength=len(examples))
     n_parts = np.bincount(parts, minlength=len(examples))
-    return _Measured(answers, n_kept, n_words, marked, sums[marked], n_parts[marked])
+    return _Measured(answers, n_kept, n_words, marked, sums[marked].astype(np.float64), n_parts[marked])
 
 
 def _model_row(name: str, gold: GoldLabels, measured: _Measured) -> ScoreRow:
@@ -222,10 +222,10 @@ def _group_row(name: str, runs: tuple[str, ...], scores: Mapping[str, Sequence[f
 
 def _paired_tests(pair: tuple[str, str], gold: GoldLabels, measured: Mapping[str, _Measured]) -> Iterator[Pair]:
     """Test two models on the same documents."""
-    numbers = [gold.numbered(labels) for labels in (gold.gold, *(measured[name].answers for name in pair))]
+    right, one, two = (gold.numbered(labels) for labels in (gold.gold, *(measured[name].answers for name in pair)))
     for test in (
-        compare_macro_f1(*numbers, len(gold.labels), texts=gold.texts),
-        compare_accuracy(*numbers, texts=gold.texts),
+        compare_macro_f1(right, one, two, len(gold.labels), texts=gold.texts),
+        compare_accuracy(right, one, two, texts=gold.texts),
     ):
         swaps = "all swaps were counted" if test.exact else f"{N_PERMUTATIONS:,} random swaps"
         units = "whole texts" if test.by_text else "documents"

@@ -42,11 +42,12 @@ def compute_measures(
     texts = bootstrap.number_texts(item.document.words for item in examples)
     n_marked = sum(item.human is not None for item in examples)
     error, bins = _calibration_measures(gold, answers, texts)
+    numbers = bootstrap.number_labels(gold, labels)
     confusion = classification.confusion_matrix(gold, [answer.label for answer in answers], labels)
 
     def score_length(ratio: float, answers: Answers) -> LengthScore:
-        numbers = (bootstrap.number_labels(row, labels) for row in (gold, [answer.label for answer in answers]))
-        return LengthScore(ratio, bootstrap.macro_f1_interval(*numbers, len(labels), texts=texts))
+        predicted = bootstrap.number_labels([answer.label for answer in answers], labels)
+        return LengthScore(ratio, bootstrap.macro_f1_interval(numbers, predicted, len(labels), texts=texts))
 
     return Figures(
         labels=labels,
