@@ -73,14 +73,6 @@ def test_an_estimate_holds_both_ends_or_none() -> None:
 # Intervals
 
 
-def test_the_interval_of_any_figure() -> None:
-    values = np.arange(100.0)
-    interval = bootstrap_interval(lambda rows: float(np.median(values[rows])), 100)
-    assert interval.value == 49.5
-    assert 35 < interval.low < 45
-    assert 54 < interval.high < 64
-
-
 def test_a_seed_decides_the_interval_unless_all_values_are_equal() -> None:
     values = np.random.default_rng(0).random(50)
     assert mean_interval(values, seed=3) == mean_interval(values, seed=3) != mean_interval(values, seed=4)
@@ -179,14 +171,6 @@ def test_95_percent_of_the_intervals_hold_the_true_mean(few_kinds: bool) -> None
 
 
 # Resamples
-
-
-def test_resamples_of_two_instances_have_their_probabilities() -> None:
-    # Of (0, 0), (0, 1), (1, 0) and (1, 1), two have the mean 1/2.
-    draws = np.concatenate(list(resample_counts(np.array([1, 1]), 40_000, seed=0)))
-    shares = [float((draws[:, 0] == count).mean()) for count in range(3)]
-    assert shares == pytest.approx([0.25, 0.5, 0.25], abs=0.01)
-    assert (draws.sum(axis=1) == 2).all()
 
 
 def test_blocks_are_drawn_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
