@@ -120,7 +120,9 @@ def test_a_clear_difference_between_large_models_is_found() -> None:
     assert result.difference.low > 0.08
 
 
-def test_without_a_difference_few_p_values_are_below_5_percent() -> None:
+def test_without_a_difference_few_p_values_are_below_5_percent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fresh.metrics.significance.N_PERMUTATIONS", 1_000)
+    monkeypatch.setattr("fresh.metrics.significance.MAX_OUTCOMES", 0)
     models = [random_models(60, 3, (0.7, 0.7), seed) for seed in range(200)]
     for ps in ([compare_macro_f1(*one, 3, 1).p for one in models], [compare_accuracy(*one, 1).p for one in models]):
         assert np.mean(np.array(ps) <= 0.05) <= 0.085

@@ -9,20 +9,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fresh.metrics.bootstrap import (
-    N_RESAMPLES,
-    ClassCounts,
-    Flags,
-    Floats,
-    Interval,
-    Ints,
-    Kinds,
-    Texts,
-    check_labels,
-    check_texts,
-    percentile_interval,
-    resample_counts,
-)
+from fresh.metrics import bootstrap
+from fresh.metrics.bootstrap import N_RESAMPLES, ClassCounts, Flags, Floats, Interval, Ints, Kinds, Texts
 
 # Random permutations, where there are too many to enumerate.
 N_PERMUTATIONS = 10_000
@@ -59,20 +47,20 @@ def compare_accuracy(
     texts: Texts = None,
 ) -> Comparison:
     """Compare the accuracy of two models from numbered labels by an exact test."""
-    labels, one, two = check_labels(gold, first, second)
+    labels, one, two = bootstrap.check_labels(gold, first, second)
     kinds = Kinds.of((one == labels).astype(np.int64) - (two == labels), texts=texts)
     leads = np.bincount(kinds.kind, weights=kinds.cells[:, 0])  # of the first model in one text of each kind
     sizes = np.bincount(kinds.kind)
-    draws = [block @ leads / (block @ sizes) for block in resample_counts(kinds.counts, n_resamples, seed)]
+    draws = [block @ leads / (block @ sizes) for block in bootstrap.resample_counts(kinds.counts, n_resamples, seed)]
     return Comparison(
         "accuracy",
         float((one == labels).mean()),
         float((two == labels).mean()),
-        percentile_interval(float(leads @ kinds.counts) / len(labels), np.concatenate(draws)),
+        bootstrap.percentile_interval(float(leads @ kinds.counts) / len(labels), np.concatenate(draws)),
         _accuracy_p(leads.astype(np.int64), kinds.counts),
         exact=True,
         n_discordant=int(kinds.counts[leads != 0].sum()),
-        by_text=check_texts(texts, len(labels)) is not None,
+        by_text=bootstrap.check_texts(texts, len(labels)) is not None,
     )
 
 
@@ -108,7 +96,7 @@ def compare_macro_f1(
 
     :param n_classes: Averages the classes below this number; other labels count as errors only.
     """
-    labels, *answers = check_labels(gold, first, second)
+    labels, *answers = bootstrap.check_labels(gold, first, second)
     kinds = Kinds.of(labels, *answers, texts=texts)
     models = [kinds.count_classes(n_classes, column) for column in (1, 2)]
 
@@ -116,7 +104,7 @@ def compare_macro_f1(
         return [model.total(draws).macro_f1 for model in models]
 
     whole = macro_f1(kinds.counts[None])
-    draws = [np.subtract(*macro_f1(block)) for block in resample_counts(kinds.counts, n_resamples, seed)]
+    draws = [np.subtract(*macro_f1(block)) for block in bootstrap.resample_counts(kinds.counts, n_resamples, seed)]
     # Texts with the same labels and predictions are alike: only the number of swapped texts of each kind matters. So
     # far more swaps can be enumerated than by scipy.stats.permutation_test, which swaps documents one by one.
     differ = np.bincount(kinds.kind, weights=kinds.cells[:, 1] != kinds.cells[:, 2]) > 0
@@ -136,11 +124,11 @@ def compare_macro_f1(
         "macro-F1",
         float(whole[0][0]),
         float(whole[1][0]),
-        percentile_interval(float((whole[0] - whole[1])[0]), np.concatenate(draws)),
+        bootstrap.percentile_interval(float((whole[0] - whole[1])[0]), np.concatenate(draws)),
         p,
         exact,
         n_discordant=int(n_texts.sum()),
-        by_text=check_texts(texts, len(labels)) is not None,
+        by_text=bootstrap.check_texts(texts, len(labels)) is not None,
     )
 
 
