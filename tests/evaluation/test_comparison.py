@@ -169,7 +169,7 @@ SEEDS = {"a": runs(GOLD, GOLD)}
         ({"a": stub("pn"), "b": stub("pn")}, "pxx", {}, r"labels neg, pos.*great \(2\).*'d-1'"),
         ({"a": stub("pn"), "b": stub("pn")}, "pn?", {}, r"'d-0' has a query"),
         ({"a": stub("pn"), "b": stub("p!")}, "pn", {}, r"^b: Document 'd-1' cannot be read"),
-        (SEEDS | {"b": runs(GOLD)}, GOLD, {}, r"at least two runs.*b has 1"),
+        (SEEDS | {"b": runs(GOLD)}, GOLD, {}, r"at least two runs.*to b: it has 1"),
         (
             SEEDS | {"b": runs(GOLD, method="fresh") | {"x": stub(GOLD, settings={"ratio": 0.3, "method": "lei"})}},
             GOLD,

@@ -64,7 +64,9 @@ def compare_groups(
     name_pairs = _pair_names(list(groups), against)
     for name, runs in groups.items():
         if len(runs) < 2:
-            raise ValueError(f"Means over seeds need at least two runs of each name, but {name} has {len(runs)}.")
+            raise ValueError(
+                f"Means over seeds need at least two runs of each name. Add one to {name}: it has {len(runs)}."
+            )
     gold, settings, warnings = _check_models(_all_runs(groups), examples)
     for name, runs in groups.items():
         _check_runs(name, {run: settings[_run_name(name, run)] for run in runs})

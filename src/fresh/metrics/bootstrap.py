@@ -339,7 +339,7 @@ def check_labels(*columns: ArrayLike) -> list[Ints]:
     arrays = [np.asarray(column) for column in columns]
     for array in arrays:
         if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.min() < 0)):
-            raise ValueError("Labels must be one row of whole numbers from 0: number_labels(labels, classes).")
+            raise ValueError("Labels must be a row of whole numbers from 0, as number_labels(labels, classes) makes.")
         if len(array) != len(arrays[0]):
             raise ValueError(f"There are {len(arrays[0])} gold labels but {len(array)} predictions. Give one each.")
     return [array.astype(np.int64) for array in arrays]
@@ -353,5 +353,5 @@ def check_texts(texts: Texts, n_instances: int) -> Ints | None:
         return None
     numbers = np.asarray(texts)
     if numbers.shape != (n_instances,) or numbers.dtype.kind not in "iu":
-        raise ValueError(f"texts must be one whole number for each of {n_instances} instances: number_texts(texts).")
+        raise ValueError(f"texts must be {n_instances} whole numbers, one an instance. Use number_texts(texts).")
     return None if len(np.unique(numbers)) == n_instances else numbers.astype(np.int64)

@@ -88,7 +88,7 @@ def confusion_matrix(gold: Sequence[str], predicted: Sequence[str], labels: Sequ
     _check_classes(labels)
     unknown = sorted({*gold, *predicted} - set(labels))
     if unknown:
-        raise ValueError(f"The confusion matrix has no row for: {', '.join(unknown)}. It has: {', '.join(labels)}.")
+        raise ValueError(f"labels must hold every label: add {', '.join(unknown)} to {', '.join(labels)}.")
     numbers = (number_labels(names, labels) for names in (gold, predicted))
     return np.asarray(metrics.confusion_matrix(*numbers, labels=range(len(labels))))
 
