@@ -141,6 +141,7 @@ def _check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
                     f"Runs of one name may differ only in the seed, but {setting} is {one!r} in {first} and {other!r} "
                     f"in {run}. Give the runs of {name} two names."
                 )
+        # A method may have several: all of them together name a run.
         seed = tuple(value for setting, value in sorted(own.items()) if setting.rpartition(".")[2] == "seed")
         if seed and seed in seeds:
             same = f"{seeds[seed]} and {run} both have {seed[0]}"
@@ -150,7 +151,7 @@ def _check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Measured:
-    """What one model did, counted for each document: explanations of many models do not fit into memory."""
+    """What one model did, counted for each document."""
 
     answers: tuple[str, ...]
     n_kept: Ints
@@ -167,6 +168,7 @@ def _measure_all(
     documents = [example.document for example in examples]
     measured: dict[str, _Measured] = {}
     views: tuple[ShownDocument, ...] = ()
+    # Only counts are kept of each model: a mapping that loads its models has one of them in memory at a time.
     for name, model in models:
         try:
             explained = explain_all(model, documents, progress, f"explaining {name}")

@@ -88,6 +88,7 @@ def evaluate(
     rows.append(replace(gold.masked_row(_describe(model), answers, masks), own=True))
     rows += [_row_at(ratio, model, gold, explained) for ratio in model.ratios or ()]
 
+    # From the words that were not selected, by who read them.
     complements: dict[str, list[Prediction]] = {}
     if not is_baseline(model):
         for name, chosen, trained in (

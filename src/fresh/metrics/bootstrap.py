@@ -300,7 +300,7 @@ class ClassCounts:
 
     def total(self, draws: Ints | Floats) -> "ClassCounts":
         """Sum the counts over texts, given their number of each kind in each resample. Shape: (resamples, kinds)."""
-        weights = draws.astype(np.float64)
+        weights = draws.astype(np.float64)  # NumPy multiplies matrices of integers without BLAS
         return ClassCounts(weights @ self.correct, weights @ self.gold, weights @ self.predicted)
 
     @property
@@ -316,6 +316,7 @@ class ClassCounts:
     @property
     def f1(self) -> Floats:
         """0 for a class without a correct prediction."""
+        # Where the divisor is 0, so is what it divides: 1 in its place gives 0.
         return np.asarray(2 * self.correct / np.maximum(self.gold + self.predicted, 1))
 
     @property

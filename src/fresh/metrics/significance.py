@@ -226,6 +226,7 @@ def holm(comparisons: Mapping[str, float]) -> list[AdjustedP]:
     adjusted: dict[str, float] = {}
     lowest = 0.0
     for n_done, name in enumerate(sorted(comparisons, key=lambda name: comparisons[name])):
+        # No adjusted p may be smaller than that of a smaller p.
         lowest = max(lowest, min(1.0, (len(comparisons) - n_done) * comparisons[name]))
         adjusted[name] = lowest
     return [AdjustedP(name, p, adjusted[name], len(comparisons)) for name, p in comparisons.items()]

@@ -74,6 +74,7 @@ class Table:
         """Return the unrounded figures, one line a record."""
         text = io.StringIO()
         names = dict.fromkeys(name for record in self.records for name in record)
+        # Line feeds only, on every system: the same table gives the same bytes.
         writer = csv.DictWriter(text, list(names), lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.records)

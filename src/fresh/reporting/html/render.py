@@ -45,26 +45,19 @@ def _templates() -> Environment:
         finalize=lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value,
     )
     templates.filters["number"] = format
-    templates.globals |= {
-        "AGREEMENT_COLUMNS": AGREEMENT_COLUMNS,
-        "Estimate": Estimate,
-        "calibration_chart": calibration_chart,
-        "length_chart": length_chart,
-        "whisker_axis": whisker_axis,
-    }
+    for used in (Estimate, calibration_chart, length_chart, whisker_axis):
+        templates.globals[used.__name__] = used
+    templates.globals["AGREEMENT_COLUMNS"] = AGREEMENT_COLUMNS
     return templates
 
 
 def _content_security_policy(script: str, style: str) -> str:
     """Allow this one script and this one style sheet, and nothing else at all."""
-
-    def digest(text: str) -> str:
-        return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
+    own = [base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii") for text in (script, style)]
     rules = (
         "default-src 'none'",
-        f"script-src '{digest(script)}'",
-        f"style-src '{digest(style)}'",
+        f"script-src 'sha256-{own[0]}'",
+        f"style-src 'sha256-{own[1]}'",
         "img-src data:",  # the empty icon, so that no browser asks for one
         "base-uri 'none'",
         "form-action 'none'",
