@@ -152,8 +152,8 @@ def _faithfulness_measures(
     # Sufficiency at the model's own length is left out: the prediction is read from the rationale, so it is 0.
     if full is not None:
         losses["from full text to rationale (two networks)"] = drops(full, answers)
-    # Measured from the model's own answer: from the support model's, losses showed how the two networks differ (-.032 on
-    # toy data where both are always right).
+    # From the model's own answer: measured from the support model's, losses showed how the two networks differ (-.032
+    # on toy data where both are always right).
     for reader, others in complements.items():
         losses[f"comprehensiveness ({reader})"] = drops(answers, others)
     if by_ratio:
