@@ -12,6 +12,7 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.baselines import (
     Baselines,
+    cut_all,
     is_baseline,
     is_contiguous,
     majority_label,
@@ -82,8 +83,7 @@ def test_full_text_is_read_by_either_kind_of_model(toy: Splits, support: Support
     read = [Mask.full(len(document.words)) for document in documents]
     assert Baselines().predict_full_text(documents, read) is None
     assert Baselines(support).predict_full_text(documents, read) == support.predict(documents)
-    whole = [document.cut(mask) for document, mask in zip(documents, read, strict=True)]
-    assert Baselines(predictor).predict_full_text(documents, read) == predictor.predict(whole)
+    assert Baselines(predictor).predict_full_text(documents, read) == predictor.predict(cut_all(documents, read))
 
 
 # Random words

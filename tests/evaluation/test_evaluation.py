@@ -12,11 +12,11 @@ from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example, Mask
-from fresh.evaluation.baselines import Baselines, random_masks
+from fresh.evaluation.baselines import Baselines, cut_all, random_masks
 from fresh.evaluation.evaluation import evaluate
 from fresh.evaluation.warnings import drop_too_long
 from fresh.metrics.bootstrap import accuracy_interval, class_intervals, macro_f1_interval, number_labels, ratio_interval
-from fresh.metrics.classification import ClassScore, accuracy, class_scores, macro_f1
+from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.predictor import Predictor
@@ -50,13 +50,15 @@ def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits
     for row, given in zip(report.rows, answers.values(), strict=True):
         assert row.accuracy == accuracy(gold, given)
         assert row.macro_f1 == macro_f1(gold, given, LABELS)
-        assert [bare(score) for score in row.classes] == class_scores(gold, given, LABELS)
         numbers = number_labels(gold, LABELS), number_labels(given, LABELS)
         assert row.macro_f1_between == macro_f1_interval(*numbers, 2).bounds
         assert row.accuracy_between == accuracy_interval(*numbers).bounds
-        for score, found in zip(row.classes, class_intervals(*numbers, 2), strict=True):
-            assert (score.precision_between, score.recall_between) == (found.precision.bounds, found.recall.bounds)
-            assert score.f1_between == found.f1.bounds
+        classes = zip(class_scores(gold, given, LABELS), class_intervals(*numbers, 2), strict=True)
+        bounds = ("precision_between", "recall_between", "f1_between")
+        assert list(row.classes) == [
+            replace(score, **{name: own.bounds for name, own in zip(bounds, intervals, strict=True)})
+            for score, intervals in classes
+        ]
     kept = ratio_interval([item.mask.kept.sum() for item in explained], [len(item.mask) for item in explained])
     assert [row.kept for row in report.rows] == pytest.approx([1, kept.value, kept.value, 1 - kept.value, 0])
     assert [row.kept_between for row in report.rows[:3]] == [None, kept.bounds, kept.bounds]  # all words are all words
@@ -64,15 +66,9 @@ def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits
     assert report.rows[1].macro_f1 > report.rows[2].macro_f1
 
 
-def bare(score: ClassScore) -> ClassScore:
-    """Leave the intervals out."""
-    return replace(score, precision_between=None, recall_between=None, f1_between=None)
-
-
 def read(predictor: Predictor, documents: Sequence[Document], masks: Sequence[Mask]) -> list[str]:
     """Say what a predictor answers to some words of documents."""
-    cut = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
-    return [answer.label for answer in predictor.predict(cut)]
+    return [answer.label for answer in predictor.predict(cut_all(documents, masks))]
 
 
 def test_predictors_that_read_something_else_stand_beside_it(

@@ -10,6 +10,7 @@ from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.evaluation.baselines import cut_all
 from fresh.evaluation.measures import (
     AGREEMENT_MEASURES,
     Answers,
@@ -74,8 +75,7 @@ def read_at(model: Rationalizer, explained: Sequence[Explanation], ratio: float)
     """Read rationales of another length, and what they leave."""
     documents = [item.document for item in explained]
     masks = with_ratio(model.extractor, ratio).extract(documents)
-    kept = model.predictor.predict(list(map(Document.cut, documents, masks)))
-    left = model.predictor.predict([document.cut(~mask) for document, mask in zip(documents, masks, strict=True)])
+    kept, left = (model.predictor.predict(cut_all(documents, own)) for own in (masks, [~mask for mask in masks]))
     return Readings([item.prediction for item in explained], kept, left)
 
 
@@ -163,8 +163,7 @@ def test_words_are_ranked_at_every_length_whatever_cuts_them(cut: Any, predictor
     explained = model.explain([item.document for item in toy.test])
     found = read_at_lengths(model, explained, [Mask.full(len(item.mask)) for item in explained])
     masks = TopK(0.2).select([item.saliency for item in explained if item.saliency is not None])
-    cuts = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
-    assert found[0.2].rationales == predictor.predict(cuts)
+    assert found[0.2].rationales == predictor.predict(cut_all([item.document for item in explained], masks))
 
 
 @pytest.mark.parametrize("joined", [True, False])
