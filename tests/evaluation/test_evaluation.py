@@ -54,10 +54,9 @@ def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits
         assert row.macro_f1_between == macro_f1_interval(*numbers, 2).bounds
         assert row.accuracy_between == accuracy_interval(*numbers).bounds
         classes = zip(class_scores(gold, given, LABELS), class_intervals(*numbers, 2), strict=True)
-        bounds = ("precision_between", "recall_between", "f1_between")
         assert list(row.classes) == [
-            replace(score, **{name: own.bounds for name, own in zip(bounds, intervals, strict=True)})
-            for score, intervals in classes
+            replace(score, precision_between=precision.bounds, recall_between=recall.bounds, f1_between=f1.bounds)
+            for score, (precision, recall, f1) in classes
         ]
     kept = ratio_interval([item.mask.kept.sum() for item in explained], [len(item.mask) for item in explained])
     assert [row.kept for row in report.rows] == pytest.approx([1, kept.value, kept.value, 1 - kept.value, 0])
