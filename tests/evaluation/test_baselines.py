@@ -1,12 +1,10 @@
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fresh
 import small
 from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
@@ -14,18 +12,17 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.baselines import (
     Baselines,
+    cut_all,
     is_baseline,
     is_contiguous,
     majority_label,
     random_masks,
-    read_masks,
     train_baselines,
 )
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import Contiguous, LearnedContiguous, TopK
 from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor
-from fresh.selection.tagger import Tagger, build_tagger
 from fresh.training.config import ClassifierConfig
 from fresh.training.loop import RunContext
 from strategies import documents, masks
@@ -76,24 +73,9 @@ def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
     assert train_baselines(splits, model, (masks, dev_masks), support, quick, RunContext()).full_text is support
     assert list(taught) == ["random words", "complement"]
     taught.clear()
-    whole = replace(model, extractor=FullText())
-    assert train_baselines(splits, whole, (masks, dev_masks), None, quick, RunContext()) == Baselines(
-        majority=majority_label(splits.train)
-    )
+    whole = train_baselines(splits, replace(model, extractor=FullText()), (masks, dev_masks), None, quick, RunContext())
+    assert whole == Baselines(majority=majority_label(splits.train))
     assert not taught
-
-
-def test_no_word_is_drawn_that_truncating_left_unread(quick: ClassifierConfig, predictor: Predictor) -> None:
-    network = replace(quick.network, long="truncate")
-    model = Rationalizer(
-        SaliencyExtractor(Tagger(build_tagger("words", replace(quick, network=network))), TopK(0.1)), predictor
-    )
-    document = Document.from_words(["film"] * 5000)
-    [mask] = model.extractor.extract([document])
-    [drawn] = random_masks([document], [mask], False, read_masks(model, [document]))
-    last = int(np.flatnonzero(drawn.kept)[-1])
-    assert drawn.kept.sum() == mask.kept.sum() > 0
-    assert last < 512
 
 
 def test_full_text_is_read_by_either_kind_of_model(toy: Splits, support: SupportModel, predictor: Predictor) -> None:
@@ -101,20 +83,7 @@ def test_full_text_is_read_by_either_kind_of_model(toy: Splits, support: Support
     read = [Mask.full(len(document.words)) for document in documents]
     assert Baselines().predict_full_text(documents, read) is None
     assert Baselines(support).predict_full_text(documents, read) == support.predict(documents)
-    whole = [document.cut(mask) for document, mask in zip(documents, read, strict=True)]
-    assert Baselines(predictor).predict_full_text(documents, read) == predictor.predict(whole)
-
-
-@pytest.mark.parametrize("method", ["fresh", "lei"])
-def test_what_truncating_leaves_unread_was_not_dropped(encoders: dict[str, Path], toy: Splits, method: str) -> None:
-    few = Splits(toy.train[:16], toy.dev[:8], toy.test[:8])
-    long = replace(few.train[0], document=Document.from_words(["film"] * 5000, id="long"), human=None)
-    splits = Splits((long, *few.train[1:]), few.dev, (replace(long, label=few.test[0].label), *few.test[1:]))
-    chosen = small.run_settings(encoders["bert"], epochs=1, method=method, long="truncate")
-    model = fresh.train(splits, progress=fresh.SILENT, **chosen)
-    assert model.report is not None
-    kept = {row.name: row.kept for row in model.report.rows}
-    assert kept["complement"] < 0.15  # 512 pieces of 5,000 words, and seven short documents
+    assert Baselines(predictor).predict_full_text(documents, read) == predictor.predict(cut_all(documents, read))
 
 
 # Random words
@@ -150,14 +119,6 @@ def test_every_window_and_every_word_has_its_chance() -> None:
     assert windows == {((0, 2),), ((1, 3),), ((2, 4),)}
     pairs = {tuple(np.flatnonzero(sample(document, mask, False).kept)) for document in many}
     assert len(pairs) == 6
-
-
-def test_text_order_is_kept() -> None:
-    document = Document.from_words([f"{number:03}" for number in range(200)])
-    [mask] = random_masks([document], [Mask(np.arange(200) < 50)], contiguous=False)
-    rationale = document.cut(mask)
-    assert list(rationale.words) == sorted(rationale.words)
-    assert len(rationale.words) == 50
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from fresh.evaluation.comparison_report import ComparisonReport, _p_value, _signed
 from fresh.metrics.bootstrap import Estimate
@@ -92,17 +92,7 @@ def test_json_holds_figures_and_tests_but_no_documents() -> None:
         "token_f1": {"value": 0.5, "low": None, "high": None},
         "runs": [],
     }
-    assert found["pairs"] == [
-        {
-            "first": "a|b",
-            "second": "<c>",
-            "measure": "macro-F1",
-            "difference": {"value": 0.1123, "low": -0.02, "high": 0.2},
-            "p": 0.00004,
-            "says": "all swaps were counted",
-            "adjusted": 0.0125,
-        }
-    ]
+    assert found["pairs"] == [asdict(MODELS.pairs[0])]
     about = {name: value for name, value in found.items() if name not in ("rows", "pairs")}
     assert about == {
         "n_documents": 1200,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fresh.document import Document, Explanation, Mask, Saliency
-from fresh.evaluation.eraser import _docids, write_results
+from fresh.evaluation.eraser import write_results
 from fresh.metrics.faithfulness import Readings
 from fresh.rationale import Prediction
 
@@ -20,9 +20,8 @@ def document(words: str, id: str, joined: tuple[tuple[str, int], ...] = ()) -> D
 
 def explained(item: Document, *spans: tuple[int, int], scores: list[float] | None = None) -> Explanation:
     saliency = None if scores is None else Saliency(np.array(scores), "POS")
-    return Explanation(
-        item, Mask.from_spans(spans, len(item.words)), item.cut(Mask.from_spans(spans, len(item.words))), SURE, saliency
-    )
+    mask = Mask.from_spans(spans, len(item.words))
+    return Explanation(item, mask, item.cut(mask), SURE, saliency)
 
 
 FILM = explained(document("a good film .", "film.txt"), (1, 3), scores=[0.125, 1 / 3, 2, 0])
@@ -51,11 +50,6 @@ def test_an_explanation_in_the_format_of_eraser(tmp_path: Path) -> None:
     ]
 
 
-def test_without_scores_there_are_no_soft_predictions(tmp_path: Path) -> None:
-    [result] = written(tmp_path, [explained(FILM.document)])
-    assert result["rationales"] == [{"docid": "film.txt", "hard_rationale_predictions": []}]
-
-
 def test_joined_texts_are_taken_apart(tmp_path: Path) -> None:
     two = document("a good film . or so", "ask:7", (("x/a.txt", 4), ("b.txt", 2)))
     [result] = written(tmp_path, [explained(two, (0, 1), (2, 6), scores=[1, 2, 3, 4, 5, 6])])
@@ -78,8 +72,9 @@ def test_joined_texts_are_taken_apart(tmp_path: Path) -> None:
     ("id", "docid"),
     [("a.txt", "a.txt"), ("a.txt:0:12", "a.txt"), ("b:c:0:1", "b:c"), ("a:1", "a:1"), ("a:x:1", "a:x:1"), ("", "")],
 )
-def test_a_text_that_was_not_joined_is_named_by_its_id(id: str, docid: str) -> None:
-    assert _docids(document("a film", id)) == [docid]
+def test_a_text_that_was_not_joined_is_named_by_its_id(id: str, docid: str, tmp_path: Path) -> None:
+    [result] = written(tmp_path, [explained(document("a film", id))])
+    assert result["rationales"] == [{"docid": docid, "hard_rationale_predictions": []}]
 
 
 def test_other_readings_stand_beside_the_answer(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example, Mask
-from fresh.evaluation.baselines import Baselines, random_masks
+from fresh.evaluation.baselines import Baselines, cut_all, random_masks
 from fresh.evaluation.evaluation import evaluate
 from fresh.evaluation.warnings import drop_too_long
 from fresh.metrics.bootstrap import accuracy_interval, class_intervals, macro_f1_interval, number_labels, ratio_interval
-from fresh.metrics.classification import ClassScore, accuracy, class_scores, macro_f1
+from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.predictor import Predictor
@@ -50,32 +50,24 @@ def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits
     for row, given in zip(report.rows, answers.values(), strict=True):
         assert row.accuracy == accuracy(gold, given)
         assert row.macro_f1 == macro_f1(gold, given, LABELS)
-        assert [bare(score) for score in row.classes] == class_scores(gold, given, LABELS)
         numbers = number_labels(gold, LABELS), number_labels(given, LABELS)
-        expected = macro_f1_interval(*numbers, 2)
-        assert row.macro_f1_between == (expected.low, expected.high)
+        assert row.macro_f1_between == macro_f1_interval(*numbers, 2).bounds
         assert row.accuracy_between == accuracy_interval(*numbers).bounds
-        for score, found in zip(row.classes, class_intervals(*numbers, 2), strict=True):
-            assert (score.precision_between, score.recall_between) == (found.precision.bounds, found.recall.bounds)
-            assert score.f1_between == found.f1.bounds
-    kept = sum(item.mask.kept.sum() for item in explained) / sum(len(item.mask) for item in explained)
-    assert [row.kept for row in report.rows] == pytest.approx([1, kept, kept, 1 - kept, 0])
-    shares = [item.mask.kept.sum() for item in explained], [len(item.mask) for item in explained]
-    between = ratio_interval(*shares).bounds
-    assert [row.kept_between for row in report.rows[:3]] == [None, between, between]  # all words are all words
+        classes = zip(class_scores(gold, given, LABELS), class_intervals(*numbers, 2), strict=True)
+        assert list(row.classes) == [
+            replace(score, precision_between=precision.bounds, recall_between=recall.bounds, f1_between=f1.bounds)
+            for score, (precision, recall, f1) in classes
+        ]
+    kept = ratio_interval([item.mask.kept.sum() for item in explained], [len(item.mask) for item in explained])
+    assert [row.kept for row in report.rows] == pytest.approx([1, kept.value, kept.value, 1 - kept.value, 0])
+    assert [row.kept_between for row in report.rows[:3]] == [None, kept.bounds, kept.bounds]  # all words are all words
     assert [row.own for row in report.rows] == [False, True, False, False, False]
     assert report.rows[1].macro_f1 > report.rows[2].macro_f1
 
 
-def bare(score: ClassScore) -> ClassScore:
-    """Leave the intervals out."""
-    return replace(score, precision_between=None, recall_between=None, f1_between=None)
-
-
 def read(predictor: Predictor, documents: Sequence[Document], masks: Sequence[Mask]) -> list[str]:
     """Say what a predictor answers to some words of documents."""
-    cut = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
-    return [answer.label for answer in predictor.predict(cut)]
+    return [answer.label for answer in predictor.predict(cut_all(documents, masks))]
 
 
 def test_predictors_that_read_something_else_stand_beside_it(
@@ -159,7 +151,11 @@ def test_a_report_says_which_share_of_words_was_not_read(
     tagger = Tagger(build_tagger("words", replace(quick, network=network)))
     model = Rationalizer(SaliencyExtractor(tagger, TopK(0.2)), predictor)
     long = Example(Document.from_words(["good"] * 248, id="long"), "pos")
-    assert evaluate(model, [long]).report.unread == pytest.approx(1 - 62 / 248)
+    found = evaluate(model, [long])
+    own, random, complement, _ = found.report.rows
+    assert found.report.unread == pytest.approx(1 - 62 / 248)
+    assert 0 < own.kept == random.kept <= 62 / 248
+    assert complement.kept == pytest.approx(62 / 248 - own.kept)  # what was not read was not dropped
     assert evaluate(model, toy.test[:4]).report.unread == 0
 
 
@@ -213,12 +209,15 @@ def lengthened(document: Document) -> Document:
     return Document.from_words([*document.words, *["film"] * LONG], id=document.id)
 
 
-def test_a_word_that_was_not_read_is_never_kept(truncating: Rationalizer, toy: Splits) -> None:
+def test_a_word_that_was_not_read_is_neither_kept_nor_dropped(truncating: Rationalizer, toy: Splits) -> None:
     documents = [lengthened(example.document) for example in toy.test]
     for explanation in truncating.explain(documents):
         kept = np.flatnonzero(explanation.mask.kept)
         assert 0 < len(kept) <= 62
         assert kept[-1] < 62
+    long = [replace(item, document=lengthened(item.document), human=None) for item in toy.test]
+    rows = {row.name: row.kept for row in evaluate(truncating, long).report.rows}
+    assert rows["complement, same predictor"] == 0  # every word that was read is kept
 
 
 def test_a_predictor_reads_every_word_that_is_shown(truncating: Rationalizer, toy: Splits) -> None:

@@ -5,15 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+import small
 from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.evaluation.baselines import cut_all
 from fresh.evaluation.measures import (
     AGREEMENT_MEASURES,
+    Answers,
     _agreement_measures,
-    _bins_with_intervals,
-    _calibration_error_interval,
+    _calibration_measures,
     compute_measures,
     read_at_lengths,
 )
@@ -24,29 +26,30 @@ from fresh.metrics.plausibility import measure_agreement
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
+from fresh.reporting.report import Figures
 from fresh.selection.discretizers import GlobalTopK, Threshold, TopK
 from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor, with_ratio
 
 LABELS = ("neg", "pos")
 
 
-def whole(explained: list[Explanation]) -> list[Mask]:
-    return [Mask.full(len(item.mask)) for item in explained]
+def measure(
+    model: Rationalizer, examples: Sequence[Example], support: SupportModel | None = None
+) -> tuple[Figures, list[Explanation], Answers | None, Answers]:
+    """Measure everything of a model; also return what it was measured on."""
+    documents = [item.document for item in examples]
+    explained = model.explain(documents)
+    full = None if support is None else support.predict(documents)
+    dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
+    by_ratio = read_at_lengths(model, explained, [Mask.full(len(item.mask)) for item in explained])
+    complements = {"same predictor": dropped} if support else {}
+    return compute_measures(LABELS, examples, explained, full, complements, by_ratio), explained, full, dropped
 
 
 def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits, support: SupportModel) -> None:
-    documents, gold = [item.document for item in toy.test], [item.label for item in toy.test]
-    explained, full = model.explain(documents), support.predict(documents)
-    answers = [item.prediction for item in explained]
-    dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
-    found = compute_measures(
-        model,
-        toy.test,
-        explained,
-        full,
-        {"same predictor": dropped},
-        read_at_lengths(model, explained, whole(explained)),
-    )
+    found, explained, full, dropped = measure(model, toy.test, support)
+    gold, answers = [item.label for item in toy.test], [item.prediction for item in explained]
+    assert full is not None
     assert found.labels == LABELS
     assert np.array_equal(found.confusion, confusion_matrix(gold, [answer.label for answer in answers], LABELS))
     assert [replace(one, accuracy_between=None) for one in found.bins] == list(calibration(gold, answers).bins)
@@ -72,43 +75,31 @@ def read_at(model: Rationalizer, explained: Sequence[Explanation], ratio: float)
     """Read rationales of another length, and what they leave."""
     documents = [item.document for item in explained]
     masks = with_ratio(model.extractor, ratio).extract(documents)
-    kept = model.predictor.predict(list(map(Document.cut, documents, masks)))
-    left = model.predictor.predict([document.cut(~mask) for document, mask in zip(documents, masks, strict=True)])
+    kept, left = (model.predictor.predict(cut_all(documents, own)) for own in (masks, [~mask for mask in masks]))
     return Readings([item.prediction for item in explained], kept, left)
 
 
 def test_agreement_is_measured_where_people_marked_words(model: Rationalizer, toy: Splits) -> None:
     examples = [*toy.test[:6], *(Example(item.document, item.label) for item in toy.test[6:])]
     explained = model.explain([item.document for item in examples])
-    found = compute_measures(model, examples, explained)
+    found = compute_measures(LABELS, examples, explained, None, {}, {})
     expected = measure_agreement(toy.test[:6], explained[:6])
+    words = expected.token_macro
     assert found.n_marked == 6
     assert [measure.name for measure in found.agreement] == list(AGREEMENT_MEASURES)
     assert [measure.figure.value for measure in found.agreement] == pytest.approx(
-        [
-            expected.token_macro.precision,
-            expected.token_macro.recall,
-            expected.token_macro.f1,
-            expected.iou_macro.f1,
-            expected.auprc,
-        ]
+        [words.precision, words.recall, words.f1, expected.iou_macro.f1, expected.auprc]
     )
 
 
 def test_without_people_scores_or_full_text_less_is_measured(predictor: Predictor, toy: Splits) -> None:
-    examples = [Example(item.document, item.label) for item in toy.test]
     for extractor in (FullText(), HumanRationales.of(toy.test)):
-        model = Rationalizer(extractor, predictor)
-        explained = model.explain([item.document for item in examples])
-        found = compute_measures(
-            model, examples, explained, by_ratio=read_at_lengths(model, explained, whole(explained))
-        )
+        found, *_ = measure(Rationalizer(extractor, predictor), [small.unmarked(item) for item in toy.test])
         assert (found.agreement, found.n_marked, found.faithfulness, found.lengths) == ((), 0, (), ())
 
 
 def test_rationales_without_scores_have_no_area(predictor: Predictor, toy: Splits) -> None:
-    model = Rationalizer(HumanRationales.of(toy.test), predictor)
-    found = compute_measures(model, toy.test, model.explain([item.document for item in toy.test]))
+    found, *_ = measure(Rationalizer(HumanRationales.of(toy.test), predictor), toy.test)
     assert [measure.name for measure in found.agreement] == list(AGREEMENT_MEASURES[:4])
     assert [measure.figure.value for measure in found.agreement] == [1, 1, 1, 1]
 
@@ -140,7 +131,7 @@ def test_intervals_hold_the_figure_and_are_narrower_with_more_documents() -> Non
 def test_the_interval_of_the_calibration_error_is_that_of_resampled_answers() -> None:
     gold = ["pos"] * 30 + ["neg"] * 70
     answers = [Prediction("pos", {"pos": 0.75, "neg": 0.25})] * 100
-    found = _calibration_error_interval(gold, answers)
+    found = _calibration_measures(gold, answers)[0]
     assert found.value == pytest.approx(0.75 - 0.3)
     assert found.low == pytest.approx(0.75 - 0.39, abs=0.02)  # the share of right answers varies by .046
     assert found.high == pytest.approx(0.75 - 0.21, abs=0.02)
@@ -148,21 +139,18 @@ def test_the_interval_of_the_calibration_error_is_that_of_resampled_answers() ->
 
 def test_the_error_of_a_calibrated_model_is_not_far_from_its_interval() -> None:
     generator = np.random.default_rng(1)
-    inside = 0
-    for _ in range(20):
+    for _ in range(8):
         sure = generator.uniform(0.5, 1, size=200)
         gold = np.where(generator.random(200) < sure, "pos", "neg").tolist()
-        found = _calibration_error_interval(
-            gold, [Prediction("pos", {"pos": share, "neg": 1 - share}) for share in sure]
-        )
-        inside += found.low <= found.value <= found.high
-    assert inside == 20
+        answers = [Prediction("pos", {"pos": share, "neg": 1 - share}) for share in sure]
+        found, _ = _calibration_measures(gold, answers)
+        assert found.low <= found.value <= found.high
 
 
 def test_the_share_of_right_answers_in_a_bin_has_an_interval() -> None:
     gold = ["pos"] * 80 + ["neg"] * 20 + ["neg"]
     sure, unsure = Prediction("pos", {"pos": 0.85, "neg": 0.15}), Prediction("pos", {"pos": 0.55, "neg": 0.45})
-    bins = [one for one in _bins_with_intervals(gold, [*[sure] * 100, unsure]) if one.count]
+    bins = [one for one in _calibration_measures(gold, [*[sure] * 100, unsure])[1] if one.count]
     assert [one.accuracy for one in bins] == [0, 0.8]
     few, many = (one.accuracy_between for one in bins)
     assert few == pytest.approx((0, 0))  # where it is in no resample, it is not measured
@@ -173,10 +161,9 @@ def test_the_share_of_right_answers_in_a_bin_has_an_interval() -> None:
 def test_words_are_ranked_at_every_length_whatever_cuts_them(cut: Any, predictor: Predictor, toy: Splits) -> None:
     model = Rationalizer(SaliencyExtractor(Random(), cut), predictor)
     explained = model.explain([item.document for item in toy.test])
-    found = read_at_lengths(model, explained, whole(explained))
+    found = read_at_lengths(model, explained, [Mask.full(len(item.mask)) for item in explained])
     masks = TopK(0.2).select([item.saliency for item in explained if item.saliency is not None])
-    cuts = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
-    assert found[0.2].rationales == predictor.predict(cuts)
+    assert found[0.2].rationales == predictor.predict(cut_all([item.document for item in explained], masks))
 
 
 @pytest.mark.parametrize("joined", [True, False])
@@ -199,28 +186,15 @@ def test_what_belongs_to_one_document_or_text_is_drawn_together(joined: bool) ->
 
 def test_every_interval_draws_whole_texts(model: Rationalizer, toy: Splits, support: SupportModel) -> None:
     """Asked nine times, each text gives the intervals that it gives when it is asked once, or nearly."""
-    once, often = (measured(model, toy.test[:12] * n, support) for n in (1, 9))
+
+    def intervals(examples: Sequence[Example]) -> dict[str, Interval]:
+        found, *_ = measure(model, examples, support)
+        measures = (*found.calibration, *found.agreement, *found.faithfulness)
+        lengths = {f"at {score.ratio}": score.macro_f1 for score in found.lengths}
+        return {measure.name: measure.figure for measure in measures} | lengths
+
+    once, often = intervals(toy.test[:12]), intervals(toy.test[:12] * 9)
     for name, figure in once.items():
         assert often[name].value == pytest.approx(figure.value)
-        width = figure.high - figure.low
-        assert often[name].low == pytest.approx(figure.low, abs=0.15 * width + 1e-9)
-        assert often[name].high == pytest.approx(figure.high, abs=0.15 * width + 1e-9)
+        assert often[name].bounds == pytest.approx(figure.bounds, abs=0.15 * (figure.high - figure.low) + 1e-9)
     assert sum(figure.high > figure.low for figure in once.values()) > 8
-
-
-def measured(model: Rationalizer, examples: Sequence[Example], support: SupportModel) -> dict[str, Interval]:
-    """Measure all figures of a model, by name."""
-    documents = [item.document for item in examples]
-    explained, full = model.explain(documents), support.predict(documents)
-    dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
-    found = compute_measures(
-        model,
-        examples,
-        explained,
-        full,
-        {"same predictor": dropped},
-        read_at_lengths(model, explained, whole(explained)),
-    )
-    measures = (*found.calibration, *found.agreement, *found.faithfulness)
-    lengths = {f"at {score.ratio}": score.macro_f1 for score in found.lengths}
-    return {measure.name: measure.figure for measure in measures} | lengths

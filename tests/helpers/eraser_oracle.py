@@ -5,7 +5,7 @@ It shares no code with the library, counts sets of words where the library count
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,24 @@ Key = tuple[str, str]  # annotation and text: what ERASER calls an instance
 Marks = dict[Key, set[tuple[int, int]]]
 Row = dict[str, Any]
 
-AOPC = (0.01, 0.05, 0.1, 0.2, 0.5)
 FAITHFUL = ("sufficiency", "comprehensiveness")
 
 
 def score_files(corpus: Path, split: str, results: Path, least: float = 0.5) -> dict[str, Any]:
     """Score a file of results against the annotations of a corpus."""
     annotations, found = read_lines(corpus / f"{split}.jsonl"), read_lines(results)
-    truth, predicted = marks_of(annotations), marks_of_results(found)
+    truth = marks_of(
+        (row["annotation_id"], span["docid"], span)
+        for row in annotations
+        for group in row["evidences"]
+        for span in group
+    )
+    predicted = marks_of(
+        (row["annotation_id"], part["docid"], span)
+        for row in found
+        for part in row["rationales"]
+        for span in part["hard_rationale_predictions"]
+    )
     scores: dict[str, Any] = {"iou": score_spans(truth, predicted, least), "token": score_words(truth, predicted)}
     if all("soft_rationale_predictions" in part for row in found for part in row["rationales"]):
         docids = {part["docid"] for row in found for part in row["rationales"]}
@@ -30,10 +40,11 @@ def score_files(corpus: Path, split: str, results: Path, least: float = 0.5) -> 
     right = [row["classification"] == answers[row["annotation_id"]] for row in annotations]
     scores["accuracy"] = sum(right) / len(right)
     for name in FAITHFUL:
-        if all(f"{name}_classification_scores" in row for row in found):
-            scores[name] = [drop(row, row, name) for row in found]
         if all("thresholded_scores" in row for row in found):
-            scores[f"{name}_aopc"] = [list(drops_at(row, name)) for row in found]
+            scores[name] = [drop(row, row, name) for row in found]
+            scores[f"{name}_aopc"] = [
+                mean([drop(row, read, name) for read in row["thresholded_scores"]]) for row in found
+            ]
     return scores
 
 
@@ -47,24 +58,11 @@ def count_words(corpus: Path, docid: str) -> int:
     return sum(1 for line in lines for word in line.strip().split(" ") if word)
 
 
-def marks_of(annotations: Iterable[Row]) -> Marks:
-    """Collect the spans of all evidence groups."""
+def marks_of(spans: Iterable[tuple[str, str, Row]]) -> Marks:
+    """Collect spans by annotation and text."""
     marks: Marks = {}
-    for row in annotations:
-        for span in (span for group in row["evidences"] for span in group):
-            place = (span["start_token"], span["end_token"])
-            marks.setdefault((row["annotation_id"], span["docid"]), set()).add(place)
-    return marks
-
-
-def marks_of_results(results: Iterable[Row]) -> Marks:
-    """Collect the predicted spans."""
-    marks: Marks = {}
-    for row in results:
-        for part in row["rationales"]:
-            for span in part["hard_rationale_predictions"]:
-                place = (span["start_token"], span["end_token"])
-                marks.setdefault((row["annotation_id"], part["docid"]), set()).add(place)
+    for annotation, docid, span in spans:
+        marks.setdefault((annotation, docid), set()).add((span["start_token"], span["end_token"]))
     return marks
 
 
@@ -112,10 +110,8 @@ def score_spans(truth: Marks, predicted: Marks, least: float) -> dict[str, list[
     n_hits = sum(hits.values())
     all_precision = over(n_hits, sum(map(len, predicted.values())))
     all_recall = over(n_hits, sum(map(len, truth.values())))
-    return {
-        "macro": [precision, recall, f1(precision, recall)],
-        "micro": [all_precision, all_recall, f1(all_precision, all_recall)],
-    }
+    micro = [all_precision, all_recall, f1(all_precision, all_recall)]
+    return {"macro": [precision, recall, f1(precision, recall)], "micro": micro}
 
 
 def overlap(one: tuple[int, int], other: tuple[int, int]) -> float:
@@ -156,9 +152,3 @@ def drop(row: Row, read: Row, name: str) -> float:
     """Compute how much less probable the label is in another reading."""
     label = row["classification"]
     return float(row["classification_scores"][label] - read[f"{name}_classification_scores"][label])
-
-
-def drops_at(row: Row, name: str) -> Iterator[float]:
-    by_length = {read["threshold"]: read for read in row["thresholded_scores"]}
-    assert set(by_length) == set(AOPC)
-    return (drop(row, by_length[length], name) for length in AOPC)

@@ -11,7 +11,6 @@ from fresh.metrics.bootstrap import (
     Estimate,
     Interval,
     Ints,
-    Kinds,
     accuracy_interval,
     bootstrap_interval,
     class_intervals,
@@ -74,14 +73,6 @@ def test_an_estimate_holds_both_ends_or_none() -> None:
 # Intervals
 
 
-def test_the_interval_of_any_figure() -> None:
-    values = np.arange(100.0)
-    interval = bootstrap_interval(lambda rows: float(np.median(values[rows])), 100)
-    assert interval.value == 49.5
-    assert 35 < interval.low < 45
-    assert 54 < interval.high < 64
-
-
 def test_a_seed_decides_the_interval_unless_all_values_are_equal() -> None:
     values = np.random.default_rng(0).random(50)
     assert mean_interval(values, seed=3) == mean_interval(values, seed=3) != mean_interval(values, seed=4)
@@ -97,16 +88,6 @@ def test_figures_equal_those_of_the_metrics(pairs: list[tuple[str, str]]) -> Non
     for own, score in zip(class_intervals(labels, answers, 3, 20), class_scores(gold, predicted, LABELS), strict=True):
         assert [one.value for one in own] == pytest.approx([score.precision, score.recall, score.f1])
         assert all(0 <= one.low <= one.high <= 1 for one in own)
-
-
-@given(PAIRS, st.integers(0, 2**32))
-def test_every_resample_has_the_macro_f1_of_its_instances(pairs: list[tuple[str, str]], seed: int) -> None:
-    drawn = [pairs[i] for i in np.random.default_rng(seed).integers(len(pairs), size=len(pairs))]
-    kinds = Kinds.of(*(number_labels(column, LABELS) for column in zip(*pairs, strict=True)))
-    cells = [tuple((*LABELS, "other")[place] for place in cell) for cell in kinds.cells]
-    counts = np.array([[drawn.count(cell) for cell in cells]])
-    gold, predicted = zip(*drawn, strict=True)
-    assert kinds.count_classes(3).total(counts).macro_f1 == pytest.approx(macro_f1(gold, predicted, LABELS))
 
 
 @given(PAIRS, st.permutations((0, 1, 2)))
@@ -161,11 +142,18 @@ def test_intervals_of_classes_are_those_of_drawing_documents(shared: bool) -> No
 
         return score
 
+    def mean_f1(rows: Ints) -> float:
+        return float(np.mean([statistic(place, "f1")(rows) for place in range(3)]))
+
+    pairs: list[tuple[Interval, Callable[[Ints], float]]] = [
+        (macro_f1_interval(gold, predicted, 3, texts=texts), mean_f1)
+    ]
     for place, own in enumerate(class_intervals(gold, predicted, 3, texts=texts)):
-        for name in ("precision", "recall", "f1"):
-            slow, fast = bootstrap_interval(statistic(place, name), 120, 2_000, 5, texts), getattr(own, name)
-            assert fast.value == pytest.approx(slow.value)
-            assert fast.bounds == pytest.approx(slow.bounds, abs=0.02)
+        pairs += [(getattr(own, name), statistic(place, name)) for name in ("precision", "recall", "f1")]
+    for fast, score in pairs:
+        slow = bootstrap_interval(score, 120, 1_000, 5, texts)
+        assert fast.value == pytest.approx(slow.value)
+        assert fast.bounds == pytest.approx(slow.bounds, abs=0.03)
 
 
 # Coverage
@@ -177,20 +165,12 @@ def test_95_percent_of_the_intervals_hold_the_true_mean(few_kinds: bool) -> None
     hits = 0
     for seed in range(400):
         values = generator.random(200) < 0.7 if few_kinds else generator.exponential(0.7, 200)
-        interval = mean_interval(values, 400, seed)
+        interval = mean_interval(values, 150, seed)
         hits += interval.low <= 0.7 <= interval.high
     assert 0.915 < hits / 400 < 0.98
 
 
 # Resamples
-
-
-def test_resamples_of_two_instances_have_their_probabilities() -> None:
-    # Of (0, 0), (0, 1), (1, 0) and (1, 1), two have the mean 1/2.
-    draws = np.concatenate(list(resample_counts(np.array([1, 1]), 40_000, seed=0)))
-    shares = [float((draws[:, 0] == count).mean()) for count in range(3)]
-    assert shares == pytest.approx([0.25, 0.5, 0.25], abs=0.01)
-    assert (draws.sum(axis=1) == 2).all()
 
 
 def test_blocks_are_drawn_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +204,6 @@ def test_texts_of_one_document_each_change_nothing(rows: list[Row], data: st.Dat
     apart = np.array(data.draw(st.permutations(range(5, 5 + len(rows)))))
     assert all_intervals(gold, first, second, apart) == all_intervals(gold, first, second, None)
     assert compare_macro_f1(gold, first, second, 3, 5) == compare_macro_f1(gold, first, second, 3, 5, texts=apart)
-    assert compare_accuracy(gold, first, second, 5) == compare_accuracy(gold, first, second, 5, texts=apart)
 
 
 def test_intervals_are_those_of_the_first_version() -> None:
@@ -266,7 +245,7 @@ def test_the_order_of_documents_and_the_numbers_of_texts_do_not_matter(rows: lis
         assert measure_all(*(column[order] for column in (gold, first, second, texts))) == expected
 
 
-@settings(max_examples=10)
+@settings(max_examples=3)
 @given(st.integers(0, 2**32), st.integers(2, 6))
 def test_repeated_documents_do_not_narrow_an_interval(seed: int, n_times: int) -> None:
     # Resampled one by one, k copies of each document would narrow the interval by the square root of k.
@@ -303,7 +282,7 @@ def test_equal_texts_have_equal_numbers() -> None:
 
 # Errors
 
-NUMBERS = r"Labels must be one row of whole numbers from 0.*number_labels\(labels, classes\)"
+NUMBERS = r"Labels must be a row of whole numbers from 0.*number_labels\(labels, classes\)"
 
 
 @pytest.mark.parametrize(
@@ -342,5 +321,5 @@ def test_texts_that_do_not_fit_are_refused(texts: list[int]) -> None:
         lambda: compare_accuracy(gold, gold, gold, texts=texts),
         lambda: compare_macro_f1(gold, gold, gold, 2, texts=texts),
     ):
-        with pytest.raises(ValueError, match=r"one whole number for each of 3 instances.*number_texts\(texts\)"):
+        with pytest.raises(ValueError, match=r"3 whole numbers.*number_texts\(texts\)"):
             measure()

@@ -151,7 +151,7 @@ def test_labels_that_cannot_be_scored_are_refused(
 
 
 def test_a_label_outside_of_the_confusion_matrix_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"confusion matrix has no row for: x, y\. It has: a, b"):
+    with pytest.raises(ValueError, match=r"labels must hold every label: add x, y to a, b"):
         confusion_matrix(["a", "x"], ["b", "y"], ["a", "b"])
 
 

@@ -10,19 +10,13 @@ from sklearn.metrics import auc, f1_score, precision_recall_curve
 
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.metrics.bootstrap import Flags
-from fresh.metrics.plausibility import (
-    Agreement,
-    Score,
-    measure_agreement,
-    score_agreement,
-    token_f1,
-)
+from fresh.metrics.plausibility import Agreement, Score, measure_agreement, score_agreement, token_f1
 from fresh.rationale import Prediction
 from fresh.text import Spans
 from strategies import any_numbers, numbers
 
 ANSWER = Prediction("pos", {"pos": 1.0})
-PERFECT, ZERO = Score(1.0, 1.0, 1.0), Score(0.0, 0.0, 0.0)
+PERFECT = Score(1.0, 1.0, 1.0)
 
 
 def flag(row: str) -> Flags:
@@ -72,7 +66,7 @@ def test_an_instance_without_any_word_is_left_out_and_one_without_evidence_count
 
 def test_nothing_to_count_is_zero() -> None:
     result = agree(((), "--"))
-    assert {result.token_macro, result.token_micro, result.iou_macro, result.iou_micro} == {ZERO}
+    assert {result.token_macro, result.token_micro, result.iou_macro, result.iou_micro} == {Score(0.0, 0.0, 0.0)}
     assert result.auprc is None
 
 
@@ -98,12 +92,6 @@ def test_token_f1_agrees_with_scikit_learn(pairs: list[tuple[bool, bool]]) -> No
 # Spans
 
 
-def test_half_of_the_union_is_enough() -> None:
-    assert agree((((0, 4),), "xx--")).iou_macro == PERFECT
-    assert agree((((0, 5),), "xx---")).iou_macro == ZERO
-    assert agree((((0, 5),), "xx---"), min_iou=0.4).iou_macro == PERFECT
-
-
 @pytest.mark.parametrize("min_iou", [0.0, -1.0, 1.5, math.nan])
 def test_an_impossible_threshold_is_refused(min_iou: float) -> None:
     with pytest.raises(ValueError, match=rf"^min_iou must be in \(0, 1\], got {min_iou}"):
@@ -113,6 +101,9 @@ def test_an_impossible_threshold_is_refused(min_iou: float) -> None:
 @pytest.mark.parametrize(
     ("marked", "kept", "min_iou", "expected"),
     [
+        pytest.param(((0, 4),), "xx--", 0.5, (1, 1, 1), id="half of the union is enough"),
+        pytest.param(((0, 5),), "xx---", 0.5, (0, 0, 0), id="less is not"),
+        pytest.param(((0, 5),), "xx---", 0.4, (1, 1, 1), id="unless it is asked for"),
         pytest.param(((0, 2), (2, 4)), "xxxx", 0.5, (1, 0.5, 2 / 3), id="touching spans of people are apart"),
         pytest.param(((0, 4),), "xxxx", 0.5, (1, 1, 1), id="touching spans of a mask are one"),
         pytest.param(((0, 2), (3, 3)), "xx--", 0.5, (1, 0.5, 2 / 3), id="an empty span counts"),

@@ -1,35 +1,23 @@
 """Every page in light and dark: each text stands out from what is behind it, and nothing scrolls sideways."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from contrast import faint
 from fresh.attribution.support_model import SupportModel
 from fresh.predictor import Predictor
-from fresh.reporting.html import render
 from fresh.study.annotators import add_annotators, make_admin_secret, set_paused
 from fresh.study.store import create_study
 from fresh.study.web.app import create_app
-from pages import movies_page
 from running import running
 from served import TEXT, on_a_port, save_models
 from studies import plan, two_ways
 
-Scheme = Literal["light", "dark"]
-SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+pytestmark = pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
 OPEN_ALL = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
 WIDER_THAN_THE_SCREEN = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-
-
-@pytest.fixture(params=SCHEMES)
-def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
-    shown = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=request.param)
-    yield shown
-    shown.close()
 
 
 def look(page: Page, least: int = 4) -> None:
@@ -53,11 +41,9 @@ def test_what_is_faint_is_found(page: Page) -> None:
     assert "quiet" in faint(page)[0][0][1]
 
 
-def test_the_report(page: Page, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    path.write_text(render(movies_page()), encoding="utf-8")
-    page.goto(path.as_uri())
-    look(page, 200)
+def test_the_report(page: Page, movies_url: str) -> None:
+    page.goto(movies_url)
+    look(page, 150)
 
 
 def test_the_page_of_models(page: Page, support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from fresh.evaluation.evaluation import Evaluation, check_labels, explain_all
 from fresh.highlight import CONTROL_PICTURES
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.report import Verdict, markdown_cell
+from fresh.reporting.report import Verdict
 from fresh.reporting.tables import markdown_table
 
 GUARANTEE = """\
@@ -65,7 +65,7 @@ class Audit:
 
     def to_markdown(self) -> str:
         """Return a table, with the evidence below it."""
-        rows = [(item.name, item.found, markdown_cell(item.says)) for item in self.verdicts]
+        rows = [(item.name, item.found, item.says) for item in self.verdicts]
         lines = markdown_table(("check", "verdict", "finding"), rows)
         for verdict in self.verdicts:
             if verdict.evidence:

@@ -14,7 +14,7 @@ from fresh.document import Document, Example, Mask
 from fresh.evaluation.warnings import document_tokenizer
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
-from fresh.rationale import Prediction
+from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import Contiguous, GlobalContiguous, LearnedContiguous
 from fresh.selection.extractors import Extractor, FullText, SaliencyExtractor
@@ -42,8 +42,7 @@ class Baselines:
         :param read: The words of each document that a model reads at all.
         """
         if isinstance(self.full_text, Predictor):
-            cuts = [document.cut(mask) for document, mask in zip(documents, read, strict=True)]
-            return self.full_text.predict(cuts, progress)
+            return self.full_text.predict(cut_all(documents, read), progress)
         return None if self.full_text is None else self.full_text.predict(documents, progress)
 
 
@@ -52,10 +51,15 @@ def is_baseline(model: Rationalizer) -> bool:
     return isinstance(model.extractor, FullText) or model.settings.get("method") == "random"
 
 
+def cut_all(documents: Sequence[Document], masks: Sequence[Mask]) -> list[Rationale]:
+    """Cut each document to the words that its mask keeps."""
+    return [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
+
+
 def majority_label(examples: Sequence[Example]) -> str:
     """Return the most frequent label; of several, the first in alphabetical order."""
-    counts = Counter(example.label for example in examples)
-    return min(counts, key=lambda label: (-counts[label], label))
+    labels = sorted(example.label for example in examples)
+    return Counter(labels).most_common(1)[0][0]  # of equal counts, the one that was seen first
 
 
 def read_masks(model: Rationalizer, documents: Sequence[Document]) -> list[Mask]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ from fresh.config import flatten, suggest
 from fresh.document import Example, Explanation
 from fresh.evaluation.comparison_report import ComparisonReport
 from fresh.evaluation.evaluation import GoldLabels, check_labels, explain_all
+from fresh.evaluation.html_report import evenly_spaced
 from fresh.evaluation.warnings import training_warnings
-from fresh.metrics import plausibility
 from fresh.metrics.bootstrap import Estimate, Floats, Ints, accuracy_interval, macro_f1_interval, ratio_interval
 from fresh.metrics.classification import accuracy, macro_f1
+from fresh.metrics.plausibility import measure_agreement
 from fresh.metrics.significance import N_PERMUTATIONS, compare_accuracy, compare_macro_f1, holm, welch
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
@@ -22,6 +23,7 @@ from fresh.reporting.html import Pair, ScoreRow, ShownDocument
 from fresh.training.config import FREE
 
 MAX_DOCUMENTS_SHOWN = 1_000
+NamedModels = Iterable[tuple[str, Rationalizer]]
 
 
 def compare(
@@ -37,17 +39,15 @@ def compare(
     :param against: Name of the model that all others are tested against, instead of each pair.
     """
     name_pairs = _pair_names(list(models), against)
-    labels, _, warnings = _check_models(models.items(), examples)
+    gold, _, warnings = _check_models(models.items(), examples)
     measured, views = _measure_all(models.items(), examples, progress)
-    by_name = dict(zip(models, measured, strict=True))
-    gold = GoldLabels.of(examples, labels)
-    rows = tuple(_model_row(name, gold, one) for name, one in by_name.items())
+    rows = tuple(_model_row(name, gold, one) for name, one in measured.items())
     tests: list[Pair] = []
     with progress.task("testing", len(name_pairs)) as advance:
-        for first, second in name_pairs:
-            tests += _paired_tests((first, second), gold, by_name[first], by_name[second])
+        for pair in name_pairs:
+            tests += _paired_tests(pair, gold, measured)
             advance(1, "")
-    return _report(examples, labels, rows, tests, views, gold.n_texts, warnings)
+    return _report(examples, gold, rows, tests, views, warnings)
 
 
 def compare_groups(
@@ -65,23 +65,26 @@ def compare_groups(
     for name, runs in groups.items():
         if len(runs) < 2:
             raise ValueError(
-                f"Means over seeds need at least two runs of each name, but {name} has {len(runs)}. Add runs, or "
-                "compare single models only."
+                f"Means over seeds need at least two runs of each name. Add one to {name}: it has {len(runs)}."
             )
-    labels, settings, warnings = _check_models(_all_runs(groups), examples)
-    left = iter(settings)
+    gold, settings, warnings = _check_models(_all_runs(groups), examples)
     for name, runs in groups.items():
-        _check_runs(name, dict(zip(runs, islice(left, len(runs)), strict=True)))
+        _check_runs(name, {run: settings[_run_name(name, run)] for run in runs})
     measured, views = _measure_all(_all_runs(groups), examples, progress)
-    gold, rest = GoldLabels.of(examples, labels), iter(measured)
-    scores = {name: _run_scores(gold, list(islice(rest, len(runs)))) for name, runs in groups.items()}
+    scores = {
+        name: _run_scores(gold, [measured[_run_name(name, run)] for run in runs]) for name, runs in groups.items()
+    }
     rows = tuple(_group_row(name, tuple(groups[name]), own) for name, own in scores.items())
     tests = [test for pair in name_pairs for test in _seed_tests(pair, scores)]
-    return _report(examples, labels, rows, tests, views, None, warnings)
+    return _report(examples, gold, rows, tests, views, warnings)
+
+
+def _run_name(group: str, run: str) -> str:
+    return f"{group} ({run})"
 
 
 def _all_runs(groups: Mapping[str, Mapping[str, Rationalizer]]) -> Iterator[tuple[str, Rationalizer]]:
-    return ((f"{name} ({run})", model) for name, runs in groups.items() for run, model in runs.items())
+    return ((_run_name(group, run), model) for group, runs in groups.items() for run, model in runs.items())
 
 
 def _pair_names(names: Sequence[str], against: str | None) -> list[tuple[str, str]]:
@@ -96,38 +99,34 @@ def _pair_names(names: Sequence[str], against: str | None) -> list[tuple[str, st
 
 
 def _check_models(
-    models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example]
-) -> tuple[tuple[str, ...], list[dict[str, Any]], tuple[str, ...]]:
+    models: NamedModels, examples: Sequence[Example]
+) -> tuple[GoldLabels, dict[str, dict[str, Any]], tuple[str, ...]]:
     """Refuse models that cannot be compared with each other, and documents that they cannot read.
 
-    :return: The labels that all models know, the settings of each model, and warnings.
+    :return: The gold labels, the settings of each model, and warnings.
     """
     if not examples:
         raise ValueError("examples must have at least one document to compare on.")
     labels: tuple[str, ...] = ()
-    settings: list[dict[str, Any]] = []
+    settings: dict[str, dict[str, Any]] = {}
     warnings: list[str] = []
-    first, first_needs_query = "", False
+    first, needs_query = "", False
     for name, model in models:
         warnings += [f"{name}: {warning}" for warning in training_warnings(model, examples)]
-        settings.append(dict(flatten(model.settings)))
+        settings[name] = dict(flatten(model.settings))
         if not first:
-            first, first_needs_query, labels = name, model.needs_query, model.labels
+            first, needs_query, labels = name, model.needs_query, model.labels
             for example in examples:
                 model.check_query(example.document)
         if set(model.labels) != set(labels):
-            raise ValueError(
-                "Only models with the same labels can be compared, but "
-                f"{first} has {', '.join(labels)} and {name} has {', '.join(model.labels)}. Leave one out."
-            )
-        if model.needs_query != first_needs_query:
-            with_queries, without = (first, name) if first_needs_query else (name, first)
-            raise ValueError(
-                "Models trained with and without queries cannot be compared: "
-                f"{with_queries} was trained with queries, {without} without. Leave one out."
-            )
+            both = f"{first} has {', '.join(labels)} and {name} has {', '.join(model.labels)}"
+            raise ValueError(f"Only models with the same labels can be compared, but {both}. Leave one out.")
+        if model.needs_query != needs_query:
+            with_query, without = (first, name) if needs_query else (name, first)
+            both = f"{with_query} was trained with queries, {without} without"
+            raise ValueError(f"Models trained with and without queries cannot be compared: {both}. Leave one out.")
     check_labels(labels, examples)
-    return labels, settings, tuple(warnings)
+    return GoldLabels.of(examples, labels), settings, tuple(warnings)
 
 
 def _check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
@@ -142,12 +141,11 @@ def _check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
                     f"Runs of one name may differ only in the seed, but {setting} is {one!r} in {first} and {other!r} "
                     f"in {run}. Give the runs of {name} two names."
                 )
+        # A method may have several: all of them together name a run.
         seed = tuple(value for setting, value in sorted(own.items()) if setting.rpartition(".")[2] == "seed")
         if seed and seed in seeds:
-            raise ValueError(
-                f"Runs of one name must differ in the seed, but {seeds[seed]} and {run} both have {seed[0]}. "
-                f"Leave one of them out of {name}."
-            )
+            same = f"{seeds[seed]} and {run} both have {seed[0]}"
+            raise ValueError(f"Runs of one name must differ in the seed, but {same}. Leave one of them out of {name}.")
         seeds[seed] = run
 
 
@@ -157,42 +155,28 @@ class _Measured:
 
     answers: tuple[str, ...]
     n_kept: Ints
-    """Words that were read. Shape: (documents,)."""
     n_words: Ints
-    """All words. Shape: (documents,)."""
-    token_f1: Floats
-    """Agreement with people, summed over the texts of each document that people marked. Shape: (marked,)."""
-    n_parts: Floats
-    """How many texts, of which a document may be joined, that is a sum over. Shape: (marked,)."""
-    marked: Ints
-    """The numbers of the documents that people marked. Shape: (marked,)."""
-
-    @property
-    def kept(self) -> float:
-        """Share of all words that were read."""
-        return float(self.n_kept.sum() / self.n_words.sum())
-
-    @property
-    def agreement(self) -> float:
-        """Mean token F1 over all texts in which people or the model marked words."""
-        return float(self.token_f1.sum() / max(1.0, self.n_parts.sum()))
+    marked: Ints  # the numbers of the documents that people marked
+    token_f1: Floats  # agreement with people, summed over the texts that each of them was joined from: (marked,)
+    n_parts: Ints  # the number of these texts, without those in which neither side marked a word: (marked,)
 
 
 def _measure_all(
-    models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example], progress: Progress
-) -> tuple[list[_Measured], tuple[ShownDocument, ...]]:
+    models: NamedModels, examples: Sequence[Example], progress: Progress
+) -> tuple[dict[str, _Measured], tuple[ShownDocument, ...]]:
     """Have models explain the documents one after the other; show what the first one read."""
     documents = [example.document for example in examples]
-    measured: list[_Measured] = []
+    measured: dict[str, _Measured] = {}
     views: tuple[ShownDocument, ...] = ()
-    # Only counts are kept of each model, so that one model and its explanations are in memory at a time.
+    # Only counts are kept of each model: a mapping that loads its models has one of them in memory at a time.
     for name, model in models:
         try:
             explained = explain_all(model, documents, progress, f"explaining {name}")
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
-        views = views or _shown_documents(examples, explained)
-        measured.append(_measure(examples, explained))
+        shown = evenly_spaced(len(examples), MAX_DOCUMENTS_SHOWN)
+        views = views or tuple((examples[place], explained[place]) for place in shown)
+        measured[name] = _measure(examples, explained)
     return measured, views
 
 
@@ -200,25 +184,14 @@ def _measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> _
     answers = tuple(explanation.prediction.label for explanation in explained)
     n_kept = np.array([int(explanation.mask.kept.sum()) for explanation in explained])
     n_words = np.array([len(explanation.mask) for explanation in explained])
-    marked = np.array(
-        [number for number, example in enumerate(examples) if example.human_spans is not None], dtype=np.int64
-    )
+    marked = np.flatnonzero([example.human_spans is not None for example in examples])
     if not len(marked):
-        return _Measured(answers, n_kept, n_words, np.empty(0), np.empty(0), marked)
-    words = plausibility.measure_agreement(examples, explained).counts
-    # As in ERASER, a text in which neither side marked a word is left out of the mean.
-    counted = (words.words_marked > 0) | (words.words_kept > 0)
-    sums, counts = np.zeros(len(examples)), np.zeros(len(examples))
-    np.add.at(sums, words.example[counted], words.token_f1[counted])
-    np.add.at(counts, words.example[counted], 1.0)
-    return _Measured(answers, n_kept, n_words, sums[marked], counts[marked], marked)
-
-
-def _shown_documents(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[ShownDocument, ...]:
-    """Show each document on the page, or evenly spaced ones where there are too many."""
-    step = max(1.0, len(examples) / MAX_DOCUMENTS_SHOWN)
-    places = [int(number * step) for number in range(min(len(examples), MAX_DOCUMENTS_SHOWN))]
-    return tuple((examples[place], explained[place]) for place in places)
+        return _Measured(answers, n_kept, n_words, marked, np.empty(0), marked)
+    counts = measure_agreement(examples, explained).counts
+    parts = counts.example[counts.has_words]
+    sums = np.bincount(parts, weights=counts.token_f1[counts.has_words], minlength=len(examples))
+    n_parts = np.bincount(parts, minlength=len(examples))
+    return _Measured(answers, n_kept, n_words, marked, sums[marked].astype(np.float64), n_parts[marked])
 
 
 def _model_row(name: str, gold: GoldLabels, measured: _Measured) -> ScoreRow:
@@ -239,10 +212,10 @@ def _run_scores(gold: GoldLabels, runs: Sequence[_Measured]) -> dict[str, list[f
     scores = {
         "macro_f1": [macro_f1(gold.gold, run.answers, gold.labels) for run in runs],
         "accuracy": [accuracy(gold.gold, run.answers) for run in runs],
-        "kept": [run.kept for run in runs],
+        "kept": [float(run.n_kept.sum() / run.n_words.sum()) for run in runs],
     }
-    if any(len(run.marked) for run in runs):
-        scores["token_f1"] = [run.agreement for run in runs]
+    if len(runs[0].marked):
+        scores["token_f1"] = [float(run.token_f1.sum() / max(1, run.n_parts.sum())) for run in runs]
     return scores
 
 
@@ -251,9 +224,9 @@ def _group_row(name: str, runs: tuple[str, ...], scores: Mapping[str, Sequence[f
     return ScoreRow(name, means["macro_f1"], means["accuracy"], means["kept"], means.get("token_f1"), runs)
 
 
-def _paired_tests(pair: tuple[str, str], gold: GoldLabels, first: _Measured, second: _Measured) -> Iterator[Pair]:
+def _paired_tests(pair: tuple[str, str], gold: GoldLabels, measured: Mapping[str, _Measured]) -> Iterator[Pair]:
     """Test two models on the same documents."""
-    right, one, two = (gold.numbered(labels) for labels in (gold.gold, first.answers, second.answers))
+    right, one, two = (gold.numbered(labels) for labels in (gold.gold, *(measured[name].answers for name in pair)))
     for test in (
         compare_macro_f1(right, one, two, len(gold.labels), texts=gold.texts),
         compare_accuracy(right, one, two, texts=gold.texts),
@@ -274,11 +247,10 @@ def _seed_tests(pair: tuple[str, str], scores: Mapping[str, Mapping[str, Sequenc
 
 def _report(
     examples: Sequence[Example],
-    labels: tuple[str, ...],
+    gold: GoldLabels,
     rows: tuple[ScoreRow, ...],
     pairs: Sequence[Pair],
     views: tuple[ShownDocument, ...],
-    n_texts: int | None,
     warnings: tuple[str, ...],
 ) -> ComparisonReport:
     """Correct the p of all tests together, as Holm does, and put everything into a report."""
@@ -287,4 +259,6 @@ def _report(
     adjusted = {one.name: one.adjusted for one in holm(p_values)}
     corrected = tuple(replace(pair, adjusted=adjusted.get(str(number))) for number, pair in enumerate(pairs))
     n_marked = sum(example.human_spans is not None for example in examples)
-    return ComparisonReport(len(examples), n_marked, labels, rows, corrected, views, n_texts, warnings)
+    # Ranges over runs resample nothing, so it does not matter which documents share a text.
+    n_texts = None if rows[0].runs else gold.n_texts
+    return ComparisonReport(len(examples), n_marked, tuple(gold.labels), rows, corrected, views, n_texts, warnings)

@@ -1,6 +1,7 @@
 """Models side by side on the same documents: scores and tests, as JSON, Markdown and a page."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -41,6 +42,11 @@ class ComparisonReport:
         return sum(pair.p is not None for pair in self.pairs)
 
     @property
+    def correction(self) -> str:
+        """The correction of the tests."""
+        return f"Holm's correction for {'the one test' if self.n_tests == 1 else f'all {self.n_tests:,} tests'}"
+
+    @property
     def test(self) -> str:
         """The name of the test."""
         if self.of_runs:
@@ -62,13 +68,10 @@ class ComparisonReport:
         """How to read the scores and the tests."""
         notes = [*self.warnings, self.ranges]
         if self.n_marked:
-            notes.append(
-                "Token F1 is the agreement with people, on the "
-                f"{self.n_marked:,} of {self.n_documents:,} documents that have a human rationale."
-            )
+            share = f"{self.n_marked:,} of {self.n_documents:,} documents that have a human rationale"
+            notes.append(f"Token F1 is the agreement with people, on the {share}.")
         if self.n_tests:
-            family = f"Holm's correction for {self._counted_tests} in this table"
-            notes.append(f"p: {self.test}. p (Holm): the same, with {family}.")
+            notes.append(f"p: {self.test}. p (Holm): the same, with {self.correction} in this table.")
         if self.of_runs:
             notes.append(
                 "There are no paired tests: they compare two models, not two groups of runs. "
@@ -77,10 +80,6 @@ class ComparisonReport:
         untested = [pair for pair in self.pairs if pair.p is None]
         notes += [f"{pair.first} − {pair.second}, {pair.measure}: no test, since {pair.says}" for pair in untested]
         return tuple(notes)
-
-    @property
-    def _counted_tests(self) -> str:
-        return "the one test" if self.n_tests == 1 else f"all {self.n_tests:,} tests"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; the documents are for the page only."""
@@ -126,14 +125,14 @@ class ComparisonReport:
             yield (f"{pair.first}\n− {pair.second}", pair.measure, _cell(pair.difference, _signed), *p_values)
 
     def to_html(self, data: str = "") -> str:
-        """Return a page that needs no other file.
-
-        :param data: The source of the documents.
-        """
+        """Return a page that needs no other file."""
         return render(self.to_view(data))
 
     def to_view(self, data: str = "") -> View:
-        """Return what the page shows; its documents are shown as the first model read them."""
+        """Return what the page shows; its documents are shown as the first model read them.
+
+        :param data: The source of the documents.
+        """
         names, first = [row.name for row in self.rows], self.rows[0]
         title = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= MAX_NAMES else f"{len(names)} models"
         reader = f"{first.name} ({first.runs[0]})" if first.runs else first.name
@@ -150,7 +149,7 @@ class ComparisonReport:
             pairs=self.pairs,
             notes=(read, *self.notes),
             whiskers=f"{whiskers} {read}",
-            tests=f"{self.test[0].upper()}{self.test[1:]}; corrected: Holm's correction for {self._counted_tests}",
+            tests=f"{self.test[0].upper()}{self.test[1:]}; corrected: {self.correction}",
         )
 
 
@@ -171,9 +170,6 @@ def _p_value(p: float | None) -> str:
     return "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def _one_line(cells: tuple[str, ...]) -> Iterator[str]:
-    """Put each cell on one line, for Markdown: the range of a score in parentheses."""
-    name, *scores = (cell.replace("|", "\\|") for cell in cells)
-    yield name.replace("\n", " ")
-    for value, _, between in (score.partition("\n") for score in scores):
-        yield f"{value} ({between})" if between else value
+def _one_line(cells: tuple[str, ...]) -> list[str]:
+    """Put the range of each score in parentheses beside it."""
+    return [cells[0], *(re.sub(r"\n(.+)", r" (\1)", cell) for cell in cells[1:])]

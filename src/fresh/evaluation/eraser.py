@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fresh._io import write_text
-from fresh.document import Document, Explanation, Mask
+from fresh.document import Explanation, Mask
 from fresh.metrics.faithfulness import Readings
 
 # The id of an annotation that asks one of many questions about a text: name of the text, question, answer.
@@ -31,44 +31,35 @@ def write_results(
     """
     by_ratio = by_ratio or {}
     _check(explanations, readings, by_ratio)
-    lines = [json.dumps(_result(*item, readings, by_ratio)) for item in enumerate(explanations)]
-    write_text(path, "\n".join([*lines, ""]))
+    lines = (json.dumps(_result(*item, readings, by_ratio)) for item in enumerate(explanations))
+    write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def _result(
     number: int, explanation: Explanation, readings: Readings | None, by_ratio: Mapping[float, Readings]
 ) -> dict[str, Any]:
-    result: dict[str, Any] = {
+    several = [{"threshold": ratio, **_scores(by_ratio[ratio], number)} for ratio in sorted(by_ratio)]
+    return {
         "annotation_id": explanation.document.id,
         "rationales": list(_rationales(explanation)),
         "classification": explanation.prediction.label,
         "classification_scores": dict(explanation.prediction.probabilities),
+        **({} if readings is None else _scores(readings, number)),
+        **({"thresholded_scores": several} if several else {}),
     }
-    if readings is not None:
-        result |= _scores(readings, number)
-    if by_ratio:
-        result["thresholded_scores"] = [
-            {"threshold": ratio, **_scores(by_ratio[ratio], number)} for ratio in sorted(by_ratio)
-        ]
-    return result
 
 
 def _rationales(explanation: Explanation) -> Iterator[dict[str, Any]]:
     """Write what was selected in each text that a document was joined from; a run that spans two texts is split."""
     document, saliency = explanation.document, explanation.saliency
-    for docid, (first, after) in zip(_docids(document), document.part_ranges, strict=True):
+    numbered = NUMBERED_ID.fullmatch(document.id)
+    # A document that was read from ERASER's own files names its texts.
+    docids = [docid for docid, _ in document.parts] or [numbered["docid"] if numbered else document.id]
+    for docid, (first, after) in zip(docids, document.part_ranges, strict=True):
         spans = Mask(explanation.mask.kept[first:after]).spans
         soft = {} if saliency is None else {"soft_rationale_predictions": saliency.scores[first:after].tolist()}
         hard = [{"start_token": start, "end_token": end} for start, end in spans]
         yield {"docid": docid, "hard_rationale_predictions": hard, **soft}
-
-
-def _docids(document: Document) -> list[str]:
-    """Name the texts that a document was joined from."""
-    if document.parts:  # read from ERASER's own files
-        return [docid for docid, _ in document.parts]
-    numbered = NUMBERED_ID.fullmatch(document.id)
-    return [numbered["docid"] if numbered else document.id]
 
 
 def _scores(readings: Readings, number: int) -> dict[str, dict[str, float]]:
@@ -93,6 +84,5 @@ def _check(explanations: Sequence[Explanation], readings: Readings | None, by_ra
         raise ValueError("by_ratio needs readings: ERASER reads several lengths only beside one length.")
     for read in (readings, *by_ratio.values()):
         if read is not None and len(read.full) != len(explanations):
-            raise ValueError(
-                f"readings must have one item for each of the {len(explanations)} explanations, got {len(read.full)}."
-            )
+            n = len(explanations)
+            raise ValueError(f"readings must have one item for each of the {n} explanations, got {len(read.full)}.")

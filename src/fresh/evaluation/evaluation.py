@@ -11,6 +11,7 @@ from fresh.data.splits import dataset_digest
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluation.baselines import (
     Baselines,
+    cut_all,
     dropped_masks,
     is_baseline,
     is_contiguous,
@@ -21,18 +22,9 @@ from fresh.evaluation.baselines import (
 from fresh.evaluation.eraser import write_results
 from fresh.evaluation.measures import compute_measures, read_at_lengths
 from fresh.evaluation.warnings import data_warnings, document_tokenizer
-from fresh.metrics.bootstrap import (
-    Bounds,
-    Ints,
-    accuracy_interval,
-    class_intervals,
-    describe_shared_texts,
-    macro_f1_interval,
-    number_labels,
-    number_texts,
-    ratio_interval,
-)
-from fresh.metrics.classification import ClassScore, accuracy, class_scores, macro_f1
+from fresh.metrics import bootstrap
+from fresh.metrics.bootstrap import Bounds, Ints
+from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.metrics.faithfulness import Readings
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
@@ -59,11 +51,9 @@ class Evaluation:
     """Predictions from rationales of several lengths, and from their complements."""
 
     def write_eraser(self, path: Path) -> None:
-        """Write predictions and rationales as the scorer of the ERASER benchmark reads them.
-
-        The scorer measures faithfulness from the predictions in the file, which are those from the rationales.
-        """
+        """Write predictions and rationales as the scorer of the ERASER benchmark reads them."""
         own = [item.prediction for item in self.explained]
+        # The scorer measures faithfulness from the predictions in the file: they count as those from the full text.
         readings = None if self.complements is None else Readings(own, own, self.complements)
         write_results(path, self.explained, readings, (self.by_ratio or None) if readings else None)
 
@@ -76,8 +66,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure a model on labeled documents.
 
-    :param baselines: Predictors to compare with. Where one for random words or for the complement is missing, the
-        predictor of the model reads them; where one for full text is missing, the support model does, if there is one.
+    :param baselines: Where one for random words or for the complement is missing, the predictor of the model reads
+        them; where one for full text is missing, the support model does, if there is one.
     """
     if not examples:
         raise ValueError("examples must have at least one document to evaluate on.")
@@ -98,16 +88,16 @@ def evaluate(
     rows.append(replace(gold.masked_row(_describe(model), answers, masks), own=True))
     rows += [_row_at(ratio, model, gold, explained) for ratio in model.ratios or ()]
 
+    # From the words that were not selected, by who read them.
     complements: dict[str, list[Prediction]] = {}
     if not is_baseline(model):
         for name, chosen, trained in (
             ("random words", random_masks(documents, masks, is_contiguous(model.extractor), read), baselines.random),
             ("complement", dropped_masks(read, masks), baselines.complement),
         ):
-            rationales = [document.cut(mask) for document, mask in zip(documents, chosen, strict=True)]
-            with progress.task(name, len(rationales)) as advance:
-                predictions = (trained or model.predictor).predict(rationales)
-                advance(len(rationales), "")
+            with progress.task(name, len(documents)) as advance:
+                predictions = (trained or model.predictor).predict(cut_all(documents, chosen))
+                advance(len(documents), "")
             rows.append(gold.masked_row(name if trained else f"{name}, {SAME}", predictions, chosen))
         complements = {RETRAINED if baselines.complement else SAME: predictions}
     majority = baselines.majority or majority_label(examples)
@@ -120,7 +110,7 @@ def evaluate(
         tuple(rows),
         share_unread(model, documents),
         (*gold.notes, *data_warnings(model, examples)),
-        compute_measures(model, examples, explained, full, complements, by_ratio),
+        compute_measures(model.labels, examples, explained, full, complements, by_ratio),
         measured_on=dataset_digest(examples),
     )
     return Evaluation(report, examples, explained, next(iter(complements.values()), None), by_ratio)
@@ -158,8 +148,8 @@ def _row_at(ratio: float, model: Rationalizer, gold: "GoldLabels", explained: Se
     """Measure a model that was trained for a range of lengths at one of them, from the scores at hand."""
     saliencies = [item.saliency for item in explained if item.saliency is not None]
     masks = select_masks(with_ratio(model.extractor, ratio).discretizer, saliencies)
-    rationales = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
-    return gold.masked_row(f"the same, at {ratio:g}", model.predictor.predict(rationales), masks)
+    answers = model.predictor.predict(cut_all([item.document for item in explained], masks))
+    return gold.masked_row(f"the same, at {ratio:g}", answers, masks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +165,7 @@ class GoldLabels:
     @classmethod
     def of(cls, examples: Sequence[Example], labels: Sequence[str]) -> "GoldLabels":
         """Take gold labels and texts from examples."""
-        texts = number_texts(example.document.words for example in examples)
+        texts = bootstrap.number_texts(example.document.words for example in examples)
         return cls([example.label for example in examples], labels, texts)
 
     @property
@@ -189,57 +179,48 @@ class GoldLabels:
         if self.n_texts is None:
             return ()
         meaning = "Intervals resample whole texts" if self.n_texts > 1 else "Intervals say nothing about other texts"
-        return (f"{describe_shared_texts(len(self.gold), self.n_texts)}. {meaning}.",)
+        return (f"{bootstrap.describe_shared_texts(len(self.gold), self.n_texts)}. {meaning}.",)
 
     def numbered(self, labels: Sequence[str]) -> Ints:
         """Return the number of each label."""
-        return number_labels(labels, self.labels)
+        return bootstrap.number_labels(labels, self.labels)
 
     def row(self, name: str, answers: Sequence[Prediction], kept: float, kept_between: Bounds | None = None) -> Row:
-        """Score predictions.
-
-        :param kept: Share of the words that were read.
-        """
+        """Score predictions from this share of the words."""
         predicted = [answer.label for answer in answers]
         numbers = self.numbered(self.gold), self.numbered(predicted)
+        intervals = bootstrap.class_intervals(*numbers, len(self.labels), texts=self.texts)
+        classes = tuple(
+            replace(score, precision_between=precision.bounds, recall_between=recall.bounds, f1_between=f1.bounds)
+            for score, (precision, recall, f1) in zip(
+                class_scores(self.gold, predicted, self.labels), intervals, strict=True
+            )
+        )
         return Row(
             name,
             macro_f1(self.gold, predicted, self.labels),
             accuracy(self.gold, predicted),
             kept,
-            self._class_scores(predicted),
-            macro_f1_interval(*numbers, len(self.labels), texts=self.texts).bounds,
-            accuracy_interval(*numbers, texts=self.texts).bounds,
+            classes,
+            bootstrap.macro_f1_interval(*numbers, len(self.labels), texts=self.texts).bounds,
+            bootstrap.accuracy_interval(*numbers, texts=self.texts).bounds,
             kept_between,
         )
 
     def masked_row(self, name: str, answers: Sequence[Prediction], masks: Sequence[Mask]) -> Row:
         """Score predictions from the words that masks keep."""
         n_kept, n_words = [int(mask.kept.sum()) for mask in masks], [len(mask) for mask in masks]
-        kept = ratio_interval(n_kept, n_words, texts=self.texts)
+        kept = bootstrap.ratio_interval(n_kept, n_words, texts=self.texts)
         return self.row(name, answers, kept.value, kept.bounds)
-
-    def _class_scores(self, predicted: Sequence[str]) -> tuple[ClassScore, ...]:
-        numbers = self.numbered(self.gold), self.numbered(predicted)
-        intervals = class_intervals(*numbers, len(self.labels), texts=self.texts)
-        return tuple(
-            replace(score, precision_between=precision.bounds, recall_between=recall.bounds, f1_between=f1.bounds)
-            for score, (precision, recall, f1) in zip(
-                class_scores(self.gold, predicted, self.labels), intervals, strict=True
-            )
-        )
 
 
 def check_labels(labels: Sequence[str], examples: Sequence[Example]) -> None:
-    """Refuse labels that a model cannot predict.
-
-    :param labels: Those that it was trained with.
-    """
-    unknown = Counter(example.label for example in examples if example.label not in labels)
+    """Refuse labels that a model was not trained with."""
+    unknown = [example for example in examples if example.label not in labels]
     if unknown:
-        named = ", ".join(f"{label} ({count:,})" for label, count in unknown.items())
-        first = next(example.document.id for example in examples if example.label in unknown)
+        counts = Counter(example.label for example in unknown)
+        named = ", ".join(f"{label} ({count:,})" for label, count in counts.items())
         raise ValueError(
             f"The model was trained with the labels {', '.join(labels)}, but the data also has {named}, first in "
-            f"document {first!r}. Leave such documents out, or train a model with these labels."
+            f"document {unknown[0].document.id!r}. Leave such documents out, or train a model with these labels."
         )

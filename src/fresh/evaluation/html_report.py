@@ -57,11 +57,12 @@ def _select_documents(evaluation: Evaluation, most: int) -> list[int]:
     wrong = [number for number, (example, item) in enumerate(pairs) if example.label != item.prediction.label]
     right = sorted(set(range(len(pairs))) - set(wrong))
     # Most questions are about wrong predictions, so they are shown first when there is no room for all.
-    first = [wrong[place] for place in _evenly_spaced(len(wrong), most)]
-    return sorted([*first, *(right[place] for place in _evenly_spaced(len(right), most - len(first)))])
+    first = [wrong[place] for place in evenly_spaced(len(wrong), most)]
+    return sorted([*first, *(right[place] for place in evenly_spaced(len(right), most - len(first)))])
 
 
-def _evenly_spaced(n: int, most: int) -> list[int]:
+def evenly_spaced(n: int, most: int) -> list[int]:
+    """List places from all over a sequence, at most so many of them."""
     return list(range(n)) if n <= most else [number * n // most for number in range(most)]
 
 

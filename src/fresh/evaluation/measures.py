@@ -6,30 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from fresh.document import Example, Explanation, Mask
-from fresh.evaluation.baselines import dropped_masks, is_contiguous
-from fresh.metrics.bootstrap import (
-    N_RESAMPLES,
-    Floats,
-    Interval,
-    Ints,
-    LengthScore,
-    Measure,
-    draw_rows,
-    macro_f1_interval,
-    mean_interval,
-    number_labels,
-    number_texts,
-    percentile_interval,
-    percentile_intervals,
-)
-from fresh.metrics.classification import (
-    Bin,
-    assign_bins,
-    brier_scores,
-    calibration,
-    calibration_error,
-    confusion_matrix,
-)
+from fresh.evaluation.baselines import cut_all, dropped_masks, is_contiguous
+from fresh.metrics import bootstrap, classification
+from fresh.metrics.bootstrap import Floats, Interval, Ints, LengthScore, Measure
+from fresh.metrics.classification import Bin
 from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, aopc, drops
 from fresh.metrics.plausibility import Agreement, measure_agreement, score_agreement
 from fresh.progress import SILENT, Progress
@@ -45,12 +25,12 @@ Answers = Sequence[Prediction]
 
 
 def compute_measures(
-    model: Rationalizer,
+    labels: tuple[str, ...],
     examples: Sequence[Example],
     explained: Sequence[Explanation],
-    full: Answers | None = None,
-    complements: Mapping[str, Answers] | None = None,
-    by_ratio: Mapping[float, Readings] | None = None,
+    full: Answers | None,
+    complements: Mapping[str, Answers],
+    by_ratio: Mapping[float, Readings],
 ) -> Figures:
     """Compute every measure that is possible.
 
@@ -59,62 +39,58 @@ def compute_measures(
     :param by_ratio: Predictions from rationales of several lengths, and from their complements.
     """
     gold, answers = [item.label for item in examples], [item.prediction for item in explained]
-    by_ratio, texts = by_ratio or {}, number_texts(item.document.words for item in examples)
+    texts = bootstrap.number_texts(item.document.words for item in examples)
     n_marked = sum(item.human is not None for item in examples)
-    matrix = confusion_matrix(gold, [answer.label for answer in answers], model.labels)
-    gold_numbers = number_labels(gold, model.labels)
-    lengths = {
-        ratio: number_labels([answer.label for answer in read.rationales], model.labels)
-        for ratio, read in by_ratio.items()
-    }
+    error, bins = _calibration_measures(gold, answers, texts)
+    numbers = bootstrap.number_labels(gold, labels)
+    confusion = classification.confusion_matrix(gold, [answer.label for answer in answers], labels)
+
+    def score_length(ratio: float, answers: Answers) -> LengthScore:
+        predicted = bootstrap.number_labels([answer.label for answer in answers], labels)
+        return LengthScore(ratio, bootstrap.macro_f1_interval(numbers, predicted, len(labels), texts=texts))
+
     return Figures(
-        labels=model.labels,
-        confusion=tuple(map(tuple, matrix.tolist())),
+        labels=labels,
+        confusion=tuple(map(tuple, confusion.tolist())),
         calibration=(
-            Measure("expected calibration error", _calibration_error_interval(gold, answers, texts)),
-            Measure("Brier score", mean_interval(brier_scores(gold, answers), texts=texts)),
+            Measure("expected calibration error", error),
+            Measure("Brier score", bootstrap.mean_interval(classification.brier_scores(gold, answers), texts=texts)),
         ),
-        bins=_bins_with_intervals(gold, answers, texts),
+        bins=bins,
         agreement=_agreement_measures(examples, explained) if n_marked else (),
         n_marked=n_marked,
-        faithfulness=_faithfulness_measures(answers, full, complements or {}, by_ratio, texts),
-        lengths=tuple(
-            LengthScore(ratio, macro_f1_interval(gold_numbers, predicted, len(model.labels), texts=texts))
-            for ratio, predicted in lengths.items()
-        ),
+        faithfulness=_faithfulness_measures(answers, full, complements, by_ratio, texts),
+        lengths=tuple(score_length(ratio, read.rationales) for ratio, read in by_ratio.items()),
     )
 
 
-def _calibration_error_interval(gold: Sequence[str], answers: Answers, texts: Ints | None = None) -> Interval:
-    """Compute the expected calibration error with its interval.
+def _calibration_measures(
+    gold: Sequence[str], answers: Answers, texts: Ints | None = None
+) -> tuple[Interval, tuple[Bin, ...]]:
+    """Compute the expected calibration error, and the accuracy of each bin, with their intervals.
 
     :param texts: Number of the text of each prediction, where several share one; then whole texts are resampled.
     """
-    places, confidences, right = assign_bins(gold, answers)
-    gaps = confidences - right
-    rows = draw_rows(len(gold), N_RESAMPLES, 0, texts)
-    draws = np.array([calibration_error(places[drawn], gaps[drawn]) for drawn in rows])
-    value = calibration_error(places, gaps)
+    places, confidences, right = classification.assign_bins(gold, answers)
+    gaps, whole = confidences - right, classification.calibration(gold, answers)
+    filled = [place for place, one in enumerate(whole.bins) if one.count]  # an empty bin has no accuracy to resample
+    errors: list[float] = []
+    shares: list[Floats] = []
+    for rows in bootstrap.draw_rows(len(gold), bootstrap.N_RESAMPLES, 0, texts):
+        errors.append(classification.calibration_error(places[rows], gaps[rows]))
+        # A resample may leave a bin empty, which says nothing about its accuracy: NaN is left out of the interval.
+        n_answers = np.bincount(places[rows], minlength=len(whole.bins))[filled]
+        n_right = np.bincount(places[rows], weights=right[rows], minlength=len(whole.bins))[filled]
+        shares.append(np.where(n_answers > 0, n_right / np.maximum(n_answers, 1), np.nan))
+    draws = np.array(errors)
     # Gaps add up whatever their sign, so a resample has a larger error than the sample: subtract the mean excess.
-    return percentile_interval(value, np.maximum(0, draws - max(0, draws.mean() - value)))
-
-
-def _bins_with_intervals(gold: Sequence[str], answers: Answers, texts: Ints | None = None) -> tuple[Bin, ...]:
-    """Sort predictions into bins by their probability, each with an interval of its accuracy."""
-    places, _, right = assign_bins(gold, answers)
-    bins = calibration(gold, answers).bins
-    filled = np.flatnonzero([one.count for one in bins])  # an empty bin has no accuracy to resample
-
-    def accuracies(rows: Ints) -> Floats:
-        counts = np.bincount(places[rows], minlength=len(bins))[filled]
-        hits = np.bincount(places[rows], weights=right[rows], minlength=len(bins))[filled]
-        return np.asarray(np.divide(hits, counts, out=np.full(len(filled), np.nan), where=counts > 0))
-
-    draws = np.array([accuracies(rows) for rows in draw_rows(len(gold), N_RESAMPLES, 0, texts)])
-    found = dict(zip(filled.tolist(), percentile_intervals(accuracies(np.arange(len(gold))), draws), strict=True))
-    return tuple(
-        replace(one, accuracy_between=found[place].bounds) if place in found else one for place, one in enumerate(bins)
-    )
+    error = bootstrap.percentile_interval(whole.error, np.maximum(0, draws - max(0, draws.mean() - whole.error)))
+    accuracies = np.array([one.accuracy for one in whole.bins])[filled].astype(np.float64)
+    bounds = {
+        place: found.bounds
+        for place, found in zip(filled, bootstrap.percentile_intervals(accuracies, np.array(shares)), strict=True)
+    }
+    return error, tuple(replace(one, accuracy_between=bounds.get(place)) for place, one in enumerate(whole.bins))
 
 
 def _agreement_measures(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[Measure, ...]:
@@ -122,13 +98,13 @@ def _agreement_measures(examples: Sequence[Example], explained: Sequence[Explana
     marked = [pair for pair in zip(examples, explained, strict=True) if pair[0].human is not None]
     examples = [example for example, _ in marked]
     whole = measure_agreement(examples, [explanation for _, explanation in marked])
-    texts = number_texts(example.document.words for example in examples)
+    texts = bootstrap.number_texts(example.document.words for example in examples)
     # An instance is one text of a joined document: resampling it alone would take it for independent of the others.
     groups = whole.counts.example if texts is None else texts[whole.counts.example]
-    rows = draw_rows(len(groups), N_RESAMPLES, 0, groups)
+    rows = bootstrap.draw_rows(len(groups), bootstrap.N_RESAMPLES, 0, groups)
     draws = [agreement_figures(score_agreement(whole.counts.take(drawn))) for drawn in rows]
     return tuple(
-        Measure(name, percentile_interval(value, np.array([draw[name] for draw in draws if name in draw])))
+        Measure(name, bootstrap.percentile_interval(value, np.array([draw[name] for draw in draws if name in draw])))
         for name, value in agreement_figures(whole).items()
     )
 
@@ -159,11 +135,8 @@ def read_at_lengths(
     with progress.task("reading less", len(AOPC_RATIOS) * len(explained)) as advance:
         for ratio in AOPC_RATIOS:
             masks = select_masks(discretizer(ratio), saliencies)
-            rationales, complements = (
-                model.predictor.predict([item.cut(mask) for item, mask in zip(documents, chosen, strict=True)])
-                for chosen in (masks, dropped_masks(read, masks))
-            )
-            by_ratio[ratio] = Readings(answers, rationales, complements)
+            parts = (cut_all(documents, chosen) for chosen in (masks, dropped_masks(read, masks)))
+            by_ratio[ratio] = Readings(answers, *map(model.predictor.predict, parts))
             advance(len(explained), "")
     return by_ratio
 
@@ -179,10 +152,12 @@ def _faithfulness_measures(
     # Sufficiency at the model's own length is left out: the prediction is read from the rationale, so it is 0.
     if full is not None:
         losses["from full text to rationale (two networks)"] = drops(full, answers)
+    # From the model's own answer: measured from the support model's, losses showed how the two networks differ (-.032
+    # on toy data where both are always right).
     for reader, others in complements.items():
         losses[f"comprehensiveness ({reader})"] = drops(answers, others)
     if by_ratio:
         overall = aopc(by_ratio).overall
         losses["sufficiency, AOPC"] = overall.sufficiency
         losses["comprehensiveness, AOPC (same predictor)"] = overall.comprehensiveness
-    return tuple(Measure(name, mean_interval(values, texts=texts)) for name, values in losses.items())
+    return tuple(Measure(name, bootstrap.mean_interval(values, texts=texts)) for name, values in losses.items())

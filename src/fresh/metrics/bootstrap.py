@@ -19,7 +19,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Bounds = tuple[float, float]
-"""The two ends of an interval."""
 Texts = ArrayLike | None
 """The number of each instance's text, where several share one."""
 
@@ -106,10 +105,7 @@ def bootstrap_interval(
     seed: int = 0,
     texts: Texts = None,
 ) -> Interval:
-    """Compute the percentile interval of any figure.
-
-    :param statistic: Computes the figure from the indices of a resample, which may repeat.
-    """
+    """Compute the percentile interval of any figure, given as a function of the indices of a resample."""
     draws = [statistic(rows) for rows in draw_rows(n_instances, n_resamples, seed, texts)]
     return percentile_interval(statistic(np.arange(n_instances)), np.array(draws, dtype=np.float64))
 
@@ -130,14 +126,10 @@ def mean_interval(values: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int =
 def ratio_interval(
     parts: ArrayLike, wholes: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
 ) -> Interval:
-    """Compute the interval of one sum over another, such as kept words over all words; 0 if the second sum is 0.
-
-    :param parts: Shape: (instances,).
-    :param wholes: Shape: (instances,).
-    """
+    """Compute the interval of one sum over another, such as kept words over all words; 0 if the second sum is 0."""
     above, below = (np.asarray(column, dtype=np.float64) for column in (parts, wholes))
     if above.shape != below.shape:
-        raise ValueError(f"Parts and wholes must have one shape, got {above.shape} and {below.shape}.")
+        raise ValueError(f"parts and wholes must have one shape, got {above.shape} and {below.shape}.")
     numbers = check_texts(texts, len(above))
     if numbers is not None:
         above, below = sum_by_text(above, numbers), sum_by_text(below, numbers)
@@ -189,10 +181,7 @@ def class_intervals(
     seed: int = 0,
     texts: Texts = None,
 ) -> list[ClassIntervals]:
-    """Compute the intervals of precision, recall and F1 of each class from numbered labels.
-
-    :param n_classes: Scores the classes below this number; other labels count as errors only.
-    """
+    """Compute the intervals of precision, recall and F1 of each class, as `macro_f1_interval` does."""
     whole, draws = _draw_class_counts(gold, predicted, n_classes, n_resamples, seed, texts)
     columns = [
         percentile_intervals(getattr(whole, name)[0], np.concatenate([getattr(block, name) for block in draws]))
@@ -213,8 +202,7 @@ def _draw_class_counts(
 
 def percentile_interval(value: float, draws: Floats) -> Interval:
     """Take the middle 95 % of the resamples of a figure."""
-    [interval] = percentile_intervals(np.array([value]), draws[:, None])
-    return interval
+    return percentile_intervals(np.array([value]), draws[:, None])[0]
 
 
 def percentile_intervals(values: Floats, draws: Floats) -> list[Interval]:
@@ -236,10 +224,7 @@ def number_labels(names: Sequence[str], labels: Sequence[str]) -> Ints:
 
 
 def number_texts(texts: Iterable[Words]) -> Ints | None:
-    """Assign numbers to texts, equal ones the same, independently of the order of the documents.
-
-    :return: One number for each document; None if no text repeats.
-    """
+    """Assign one number to equal texts, whatever the order of the documents; None if no text repeats."""
     all_texts = list(texts)
     places = {text: place for place, text in enumerate(sorted(set(all_texts)))}
     return None if len(places) == len(all_texts) else np.array([places[text] for text in all_texts], dtype=np.int64)
@@ -251,10 +236,7 @@ def describe_shared_texts(n_documents: int, n_texts: int) -> str:
 
 
 def draw_rows(n_instances: int, n_resamples: int, seed: int, texts: Texts = None) -> Iterator[Ints]:
-    """Resample texts with replacement, and yield the indices of their instances for each resample.
-
-    :param texts: By default, each instance is its own text.
-    """
+    """Resample texts with replacement, and yield the indices of their instances for each resample."""
     numbers = check_texts(texts, n_instances)
     numbers = np.arange(n_instances) if numbers is None else numbers
     by_text = np.argsort(numbers, kind="stable")
@@ -279,12 +261,9 @@ def sum_by_text(values: Floats, texts: Ints) -> Floats:
 class Kinds:
     """Groups of texts whose instances have the same labels and predictions: only their number matters."""
 
-    cells: Ints
-    """Gold label and predictions of each instance of one text of each kind. Shape: (instances, columns)."""
-    kind: Ints
-    """The kind of each of these instances. Shape: (instances,)."""
-    counts: Ints
-    """Number of texts of each kind. Shape: (kinds,)."""
+    cells: Ints  # gold label and predictions of each instance of one text of each kind: (instances, columns)
+    kind: Ints  # the kind of each of these instances
+    counts: Ints  # number of texts of each kind
 
     @classmethod
     def of(cls, *columns: Ints, texts: Texts = None) -> "Kinds":
@@ -320,26 +299,24 @@ class ClassCounts:
     predicted: Floats
 
     def total(self, draws: Ints | Floats) -> "ClassCounts":
-        """Sum the counts over kinds of texts.
-
-        :param draws: Number of texts of each kind. Shape: (resamples, kinds).
-        """
-        weights = draws.astype(np.float64)
+        """Sum the counts over texts, given their number of each kind in each resample. Shape: (resamples, kinds)."""
+        weights = draws.astype(np.float64)  # NumPy multiplies matrices of integers without BLAS
         return ClassCounts(weights @ self.correct, weights @ self.gold, weights @ self.predicted)
 
     @property
     def precision(self) -> Floats:
-        """Share of the predictions of a class that are correct; 0 if there are none."""
+        """0 for a class that was never predicted."""
         return np.asarray(self.correct / np.maximum(self.predicted, 1))
 
     @property
     def recall(self) -> Floats:
-        """Share of the gold labels of a class that were predicted; 0 if there are none."""
+        """0 for a class without gold labels."""
         return np.asarray(self.correct / np.maximum(self.gold, 1))
 
     @property
     def f1(self) -> Floats:
-        """Harmonic mean of precision and recall; 0 if no prediction is correct."""
+        """0 for a class without a correct prediction."""
+        # Where the divisor is 0, so is what it divides: 1 in its place gives 0.
         return np.asarray(2 * self.correct / np.maximum(self.gold + self.predicted, 1))
 
     @property
@@ -349,10 +326,7 @@ class ClassCounts:
 
 
 def resample_counts(counts: Ints, n_resamples: int, seed: int) -> Iterator[Ints]:
-    """Resample texts with replacement, and count those of each kind.
-
-    :return: Blocks of resamples. Shape: (resamples, kinds).
-    """
+    """Resample texts with replacement, and count those of each kind, in blocks. Shape: (resamples, kinds)."""
     # The counts of a resample follow a multinomial distribution: there is no need to draw texts one by one.
     generator = np.random.default_rng(seed)
     n_texts = int(counts.sum())
@@ -366,26 +340,19 @@ def check_labels(*columns: ArrayLike) -> list[Ints]:
     arrays = [np.asarray(column) for column in columns]
     for array in arrays:
         if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.min() < 0)):
-            raise ValueError(
-                "Labels must be one row of whole numbers from 0. Make them with number_labels(labels, classes)."
-            )
+            raise ValueError("Labels must be a row of whole numbers from 0, as number_labels(labels, classes) makes.")
         if len(array) != len(arrays[0]):
             raise ValueError(f"There are {len(arrays[0])} gold labels but {len(array)} predictions. Give one each.")
     return [array.astype(np.int64) for array in arrays]
 
 
 def check_texts(texts: Texts, n_instances: int) -> Ints | None:
-    """Refuse to resample nothing, or numbers of texts that do not fit the instances.
-
-    :return: The numbers; None if each instance is its own text.
-    """
+    """Refuse to resample nothing, or numbers of texts that do not fit; return None if no instances share a text."""
     if not n_instances:
         raise ValueError("There are no instances to resample. Give at least one.")
     if texts is None:
         return None
     numbers = np.asarray(texts)
     if numbers.shape != (n_instances,) or numbers.dtype.kind not in "iu":
-        raise ValueError(
-            f"Texts must be one whole number for each of {n_instances} instances. Make them with number_texts(texts)."
-        )
+        raise ValueError(f"texts must be {n_instances} whole numbers, one an instance. Use number_texts(texts).")
     return None if len(np.unique(numbers)) == n_instances else numbers.astype(np.int64)

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from fresh.metrics.bootstrap import Bounds, Flags, Floats, Ints
+from fresh.metrics.bootstrap import Bounds, Flags, Floats, Ints, number_labels
 from fresh.rationale import Prediction
 
 # As in Guo et al. (2017).
@@ -15,15 +14,12 @@ N_BINS = 15
 
 @dataclass(frozen=True, slots=True)
 class ClassScore:
-    """Precision, recall and F1 of one class."""
+    """Precision, recall and F1 of one class; 0 where there is nothing to divide by."""
 
     label: str
     precision: float
-    """Share of the predictions of this class that are correct; 0 if there are none."""
     recall: float
-    """Share of the examples of this class that were predicted as it; 0 if there are none."""
     f1: float
-    """Harmonic mean of precision and recall; 0 if both are 0."""
     support: int
     """Number of examples of this class."""
     precision_between: Bounds | None = None
@@ -40,9 +36,9 @@ class Bin:
     """The bin holds probabilities above low and up to high; the first bin also holds 0."""
     count: int
     confidence: float | None
-    """Mean probability of the predictions; None if there are none."""
+    """Mean probability of the predictions, if there are any."""
     accuracy: float | None
-    """Share of the predictions that are correct; None if there are none."""
+    """Share of the predictions that are correct, if there are any."""
     accuracy_between: Bounds | None = None
 
 
@@ -78,13 +74,8 @@ def class_scores(gold: Sequence[str], predicted: Sequence[str], labels: Sequence
     _check_pairs(gold, predicted)
     _check_classes(labels)
     # As numbers, because NumPy drops null characters at the end of strings.
-    numbers = {label: number for number, label in enumerate(dict.fromkeys((*labels, *gold, *predicted)))}
-    columns = metrics.precision_recall_fscore_support(
-        [numbers[label] for label in gold],
-        [numbers[label] for label in predicted],
-        labels=range(len(labels)),
-        zero_division=0.0,
-    )
+    numbers = (number_labels(names, labels) for names in (gold, predicted))
+    columns = metrics.precision_recall_fscore_support(*numbers, labels=range(len(labels)), zero_division=0.0)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [ClassScore(label, *scores) for label, scores in zip(labels, rows, strict=True)]
 
@@ -95,27 +86,22 @@ def confusion_matrix(gold: Sequence[str], predicted: Sequence[str], labels: Sequ
 
     _check_pairs(gold, predicted)
     _check_classes(labels)
-    numbers = {label: number for number, label in enumerate(labels)}
-    unknown = sorted({*gold, *predicted} - numbers.keys())
+    unknown = sorted({*gold, *predicted} - set(labels))
     if unknown:
-        raise ValueError(
-            f"The confusion matrix has no row for: {', '.join(unknown)}. It has: {', '.join(labels)}. "
-            "Add these labels, or leave their examples out."
-        )
-    rows, columns = ([numbers[label] for label in part] for part in (gold, predicted))
-    return np.asarray(metrics.confusion_matrix(rows, columns, labels=range(len(labels))))
+        raise ValueError(f"labels must hold every label: add {', '.join(unknown)} to {', '.join(labels)}.")
+    numbers = (number_labels(names, labels) for names in (gold, predicted))
+    return np.asarray(metrics.confusion_matrix(*numbers, labels=range(len(labels))))
 
 
 def calibration(gold: Sequence[str], predictions: Sequence[Prediction], n_bins: int = N_BINS) -> Calibration:
     """Compare the probabilities of predictions with their accuracy in bins of equal width (Guo et al., 2017)."""
     places, confidences, correct = assign_bins(gold, predictions, n_bins)
-    edges = (np.arange(n_bins + 1) / n_bins).tolist()
     bins: list[Bin] = []
-    for place, (low, high) in enumerate(pairwise(edges)):
+    for place in range(n_bins):
         inside = places == place
         count = int(inside.sum())
         confidence, share = (float(values[inside].mean()) if count else None for values in (confidences, correct))
-        bins.append(Bin(low, high, count, confidence, share))
+        bins.append(Bin(place / n_bins, (place + 1) / n_bins, count, confidence, share))
     return Calibration(calibration_error(places, confidences - correct), tuple(bins))
 
 
@@ -145,11 +131,9 @@ def brier_scores(gold: Sequence[str], predictions: Sequence[Prediction]) -> Floa
     :return: Shape: (examples,).
     """
     _check_pairs(gold, [prediction.label for prediction in predictions])
-    scores: list[float] = []
-    for label, prediction in zip(gold, predictions, strict=True):
-        probabilities = {label: 0.0, **prediction.probabilities}  # 0 for a gold label that the model does not know
-        scores.append(sum((share - (name == label)) ** 2 for name, share in probabilities.items()))
-    return np.array(scores)
+    # A gold label that the model does not know has probability 0.
+    pairs = ((label, {label: 0.0, **answer.probabilities}) for label, answer in zip(gold, predictions, strict=True))
+    return np.array([sum((share - (name == label)) ** 2 for name, share in shares.items()) for label, shares in pairs])
 
 
 def _check_pairs(gold: Sequence[str], predicted: Sequence[str]) -> None:

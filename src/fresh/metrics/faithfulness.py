@@ -17,12 +17,10 @@ AOPC_RATIOS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Predictions for the same documents from the full text, the rationale and its complement."""
+    """Predictions for the same documents; the labels of those from the full text are compared."""
 
     full: Sequence[Prediction]
-    """From all words; the labels of these predictions are compared."""
     rationales: Sequence[Prediction]
-    """From the rationale only."""
     complements: Sequence[Prediction]
     """From all words outside the rationale."""
 
@@ -34,12 +32,12 @@ class Readings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Faithfulness:
-    """How much the probability of the full text's label drops in each document."""
+    """How much the probability of the full text's label drops in each document. Shapes: (documents,)."""
 
     sufficiency: Floats
-    """With the rationale only: near 0 if the rationale suffices. Shape: (documents,)."""
+    """With the rationale only: near 0 if the rationale suffices."""
     comprehensiveness: Floats
-    """With the complement only: high if the rationale holds all that matters. Shape: (documents,)."""
+    """With the complement only: high if the rationale holds all that matters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +51,7 @@ class Aopc:
     def overall(self) -> Faithfulness:
         """Mean over the lengths for each document."""
         # A plain mean, as in ERASER's scorer; the paper's sum has one more term, for a rationale of no words.
-        both = np.mean([(one.sufficiency, one.comprehensiveness) for one in self.at.values()], axis=0)
-        return Faithfulness(*both)
+        return Faithfulness(*np.mean([(one.sufficiency, one.comprehensiveness) for one in self.at.values()], axis=0))
 
 
 def measure_faithfulness(readings: Readings) -> Faithfulness:
@@ -63,10 +60,7 @@ def measure_faithfulness(readings: Readings) -> Faithfulness:
 
 
 def aopc(by_ratio: Mapping[float, Readings]) -> Aopc:
-    """Measure sufficiency and comprehensiveness at several lengths.
-
-    :param by_ratio: Readings of the same documents, by the share of the words in the rationale.
-    """
+    """Measure both at several lengths, from readings of the same documents by the share of words in the rationale."""
     return Aopc({ratio: measure_faithfulness(by_ratio[ratio]) for ratio in sorted(by_ratio)})
 
 

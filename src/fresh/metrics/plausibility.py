@@ -21,39 +21,29 @@ class AgreementCounts:
     """The counts of each instance, which give the figures of any resample. All shapes: (instances,)."""
 
     example: Ints
-    """Index of the example that the instance belongs to."""
     auprc: Floats
     """Area under the precision-recall curve of the scores; NaN without scores or marked words."""
     words_marked: Ints
     words_kept: Ints
     words_both: Ints
-    """Words that people marked and the model kept."""
     spans_marked: Ints
     spans_kept: Ints
     """Runs of kept words."""
     spans_matched: Ints
     """Runs of kept words that match a marked span."""
 
-    def __len__(self) -> int:
-        return len(self.example)
-
     def take(self, rows: Ints) -> "AgreementCounts":
         """Select instances, for a resample."""
         return AgreementCounts(*(getattr(self, item.name)[rows] for item in fields(self)))
 
     @property
-    def token_precision(self) -> Floats:
-        """Share of the kept words that people marked; 0 if none was kept."""
-        return _divide(self.words_both, self.words_kept)
-
-    @property
-    def token_recall(self) -> Floats:
-        """Share of the marked words that the model kept; 0 if none was marked."""
-        return _divide(self.words_both, self.words_marked)
+    def has_words(self) -> Flags:
+        """Whether there is a marked or kept word; if not, ERASER leaves the instance out instead of calling it 1."""
+        return (self.words_marked > 0) | (self.words_kept > 0)
 
     @property
     def token_f1(self) -> Floats:
-        """Harmonic mean of precision and recall; 0 if no marked word was kept."""
+        """F1 of the kept words; 0 if no marked word was kept."""
         return _divide(2 * self.words_both, self.words_marked + self.words_kept)
 
 
@@ -68,20 +58,17 @@ class Score:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Agreement:
-    """Agreement of rationales with people; 0 where there is nothing to count."""
+    """Agreement of rationales with people; 0 where there is nothing to count. Micro: all instances counted as one."""
 
     token_macro: Score
     """For words: means over the instances with a marked or kept word."""
     token_micro: Score
-    """For words, with all instances counted as one."""
     iou_macro: Score
-    """For spans: mean precision over the instances with a kept word, mean recall over those with a marked span, and
-    the F1 of both means."""
+    """For spans: mean precision over instances with a kept word, mean recall over those with a marked span, F1 of both
+    means."""
     iou_micro: Score
-    """For spans, with all instances counted as one."""
     auprc: float | None
-    """Mean area under the precision-recall curve over the instances with a marked word; None without scores or marked
-    words."""
+    """Mean area under the precision-recall curve over the instances with scores and a marked word, if any."""
     counts: AgreementCounts
 
 
@@ -90,7 +77,6 @@ def measure_agreement(
 ) -> Agreement:
     """Compare rationales with human rationales, where there are any.
 
-    :param explanations: One for each example, in the same order.
     :param min_iou: Smallest intersection over union at which two spans match.
     """
     if not 0 < min_iou <= 1:
@@ -98,21 +84,18 @@ def measure_agreement(
     rows: list[tuple[float, ...]] = []
     for number, (example, explanation) in enumerate(zip(examples, explanations, strict=True)):
         if example.document.words != explanation.document.words:
-            raise ValueError(
-                f"Example {example.document.id!r} is paired with an explanation of document "
-                f"{explanation.document.id!r}, which has other words. Give both in the same order."
-            )
+            other = f"document {explanation.document.id!r}, which has other words"
+            raise ValueError(f"Example {example.document.id!r} is paired with an explanation of {other}.")
         scores = None if explanation.saliency is None else explanation.saliency.scores
-        for first, after in () if example.human_spans is None else example.document.part_ranges:
+        if example.human_spans is None:
+            continue
+        for first, after in example.document.part_ranges:
             part = slice(first, after)
-            marked = tuple(_clip_spans(example.human_spans or (), first, after))
+            marked = tuple(_clip_spans(example.human_spans, first, after))
             counted = _count(marked, explanation.mask.kept[part], None if scores is None else scores[part], min_iou)
             rows.append((number, *counted))
     if not rows:
-        raise ValueError(
-            f"None of the {len(examples)} documents has a human rationale to compare with. "
-            "Give some that people marked."
-        )
+        raise ValueError(f"None of the {len(examples)} documents has a human rationale to compare with.")
     example, auprc, *counts = np.array(rows, dtype=np.float64).T
     return score_agreement(AgreementCounts(example.astype(np.int64), auprc, *(n.astype(np.int64) for n in counts)))
 
@@ -166,28 +149,22 @@ def _auprc(marked: Flags, scores: Floats) -> float:
 
 def score_agreement(counts: AgreementCounts) -> Agreement:
     """Compute the figures from counts."""
-    # As in ERASER, an instance without a marked or kept word is left out; it does not count as perfect.
-    some = (counts.words_marked > 0) | (counts.words_kept > 0)
-    token = Score(*(_mean(each[some]) for each in (counts.token_precision, counts.token_recall, counts.token_f1)))
+    precision, recall = (_divide(counts.words_both, of) for of in (counts.words_kept, counts.words_marked))
+    token = Score(*(_mean(each[counts.has_words]) for each in (precision, recall, counts.token_f1)))
     # Recall can exceed 1, as in ERASER: it counts the kept spans that match, and several can match one marked span.
     iou = _score(
         _mean(_divide(counts.spans_matched, counts.spans_kept)[counts.spans_kept > 0]),
         _mean(_divide(counts.spans_matched, counts.spans_marked)[counts.spans_marked > 0]),
     )
+    token_micro = _micro(counts.words_both, counts.words_kept, counts.words_marked)
+    iou_micro = _micro(counts.spans_matched, counts.spans_kept, counts.spans_marked)
     areas = counts.auprc[~np.isnan(counts.auprc)]
-    return Agreement(
-        token,
-        _micro(counts.words_both, counts.words_kept, counts.words_marked),
-        iou,
-        _micro(counts.spans_matched, counts.spans_kept, counts.spans_marked),
-        _mean(areas) if len(areas) else None,
-        counts,
-    )
+    return Agreement(token, token_micro, iou, iou_micro, _mean(areas) if len(areas) else None, counts)
 
 
 def _micro(both: Ints, kept: Ints, marked: Ints) -> Score:
-    n_both, n_kept, n_marked = int(both.sum()), int(kept.sum()), int(marked.sum())
-    return _score(n_both / n_kept if n_kept else 0.0, n_both / n_marked if n_marked else 0.0)
+    n_both, *totals = (int(counts.sum()) for counts in (both, kept, marked))
+    return _score(*(n_both / total if total else 0.0 for total in totals))
 
 
 def _score(precision: float, recall: float) -> Score:
@@ -204,10 +181,7 @@ def _mean(values: Floats) -> float:
 
 
 def token_f1(gold: Sequence[Flags], kept: Sequence[Flags]) -> float:
-    """Compute the mean F1 of kept words over texts, as in `Agreement.token_macro`.
-
-    Texts without a word in either mask are left out, as in ERASER; 0 if no text remains.
-    """
+    """Compute the mean F1 of kept words over texts, as in `Agreement.token_macro`; 0 if no text has a word."""
     if not len(gold):
         raise ValueError("There are no masks to compare. Give at least one document.")
     counts = [(mask.sum(), own.sum(), (mask & own).sum()) for mask, own in zip(gold, kept, strict=True)]

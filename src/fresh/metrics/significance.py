@@ -2,27 +2,15 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fresh.metrics.bootstrap import (
-    N_RESAMPLES,
-    ClassCounts,
-    Flags,
-    Floats,
-    Interval,
-    Ints,
-    Kinds,
-    Texts,
-    check_labels,
-    check_texts,
-    percentile_interval,
-    resample_counts,
-)
+from fresh.metrics import bootstrap
+from fresh.metrics.bootstrap import N_RESAMPLES, ClassCounts, Flags, Floats, Interval, Ints, Kinds, Texts
 
 # Random permutations, where there are too many to enumerate.
 N_PERMUTATIONS = 10_000
@@ -34,7 +22,7 @@ NOISE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A paired comparison of two models on the same documents."""
+    """A paired comparison of two models on the same documents, or on the texts that documents share."""
 
     measure: str
     first: float
@@ -48,12 +36,6 @@ class Comparison:
     n_discordant: int
     """Number of documents, or texts, whose permutation changes anything."""
     by_text: bool = False
-    """Whether whole texts were resampled and permuted, because several documents share one."""
-
-    def __str__(self) -> str:
-        kind = "exact" if self.exact else f"{N_PERMUTATIONS:,} random swaps"
-        whole = " of whole texts" if self.by_text else ""
-        return f"{self.measure}: difference {self.difference}, paired permutation test{whole} p = {self.p:.4f} ({kind})"
 
 
 def compare_accuracy(
@@ -65,20 +47,20 @@ def compare_accuracy(
     texts: Texts = None,
 ) -> Comparison:
     """Compare the accuracy of two models from numbered labels by an exact test."""
-    labels, one, two = check_labels(gold, first, second)
+    labels, one, two = bootstrap.check_labels(gold, first, second)
     kinds = Kinds.of((one == labels).astype(np.int64) - (two == labels), texts=texts)
     leads = np.bincount(kinds.kind, weights=kinds.cells[:, 0])  # of the first model in one text of each kind
     sizes = np.bincount(kinds.kind)
-    draws = [block @ leads / (block @ sizes) for block in resample_counts(kinds.counts, n_resamples, seed)]
+    draws = [block @ leads / (block @ sizes) for block in bootstrap.resample_counts(kinds.counts, n_resamples, seed)]
     return Comparison(
         "accuracy",
         float((one == labels).mean()),
         float((two == labels).mean()),
-        percentile_interval(float(leads @ kinds.counts) / len(labels), np.concatenate(draws)),
+        bootstrap.percentile_interval(float(leads @ kinds.counts) / len(labels), np.concatenate(draws)),
         _accuracy_p(leads.astype(np.int64), kinds.counts),
         exact=True,
         n_discordant=int(kinds.counts[leads != 0].sum()),
-        by_text=check_texts(texts, len(labels)) is not None,
+        by_text=bootstrap.check_texts(texts, len(labels)) is not None,
     )
 
 
@@ -114,20 +96,65 @@ def compare_macro_f1(
 
     :param n_classes: Averages the classes below this number; other labels count as errors only.
     """
-    labels, one, two = check_labels(gold, first, second)
-    swaps = _Swaps.of(Kinds.of(labels, one, two, texts=texts), n_classes)
-    figures = swaps.figures(swaps.counts[None])
-    draws = [swaps.figures(block) for block in resample_counts(swaps.counts, n_resamples, seed)]
+    labels, *answers = bootstrap.check_labels(gold, first, second)
+    kinds = Kinds.of(labels, *answers, texts=texts)
+    models = [kinds.count_classes(n_classes, column) for column in (1, 2)]
+
+    def macro_f1(draws: Ints) -> list[Floats]:
+        return [model.total(draws).macro_f1 for model in models]
+
+    whole = macro_f1(kinds.counts[None])
+    draws = [np.subtract(*macro_f1(block)) for block in bootstrap.resample_counts(kinds.counts, n_resamples, seed)]
+    # Texts with the same labels and predictions are alike: only the number of swapped texts of each kind matters. So
+    # far more swaps can be enumerated than by scipy.stats.permutation_test, which swaps documents one by one.
+    differ = np.bincount(kinds.kind, weights=kinds.cells[:, 1] != kinds.cells[:, 2]) > 0
+    n_texts = kinds.counts[differ]
+    exact = math.prod(n + 1 for n in n_texts.tolist()) <= MAX_OUTCOMES
+    if exact:
+        outcomes = np.array(list(product(*(range(n + 1) for n in n_texts.tolist()))), dtype=np.int64)
+    else:
+        outcomes = np.random.default_rng(seed).binomial(n_texts, 0.5, size=(N_PERMUTATIONS, len(n_texts)))
+    is_large = _are_as_large(outcomes, differ, kinds.counts, models)
+    if exact:
+        p = min(1.0, float(_outcome_probabilities(outcomes, n_texts)[is_large].sum()))
+    else:
+        # The observed outcome counts as one of them, so that p is never 0 (Phipson and Smyth, 2010).
+        p = (1 + int(is_large.sum())) / (1 + N_PERMUTATIONS)
     return Comparison(
         "macro-F1",
-        float(figures[0][0]),
-        float(figures[1][0]),
-        percentile_interval(float((figures[0] - figures[1])[0]), np.concatenate([a - b for a, b in draws])),
-        swaps.exact_p() if swaps.can_enumerate else swaps.sampled_p(seed),
-        exact=swaps.can_enumerate,
-        n_discordant=int(swaps.counts[swaps.discordant].sum()),
-        by_text=check_texts(texts, len(labels)) is not None,
+        float(whole[0][0]),
+        float(whole[1][0]),
+        bootstrap.percentile_interval(float((whole[0] - whole[1])[0]), np.concatenate(draws)),
+        p,
+        exact,
+        n_discordant=int(n_texts.sum()),
+        by_text=bootstrap.check_texts(texts, len(labels)) is not None,
     )
+
+
+def _are_as_large(outcomes: Ints, differ: Flags, counts: Ints, models: Sequence[ClassCounts]) -> Flags:
+    """Find the outcomes whose difference in macro-F1 is at least as large as the observed one.
+
+    :param outcomes: Number of swapped texts of each kind on which the models differ. Shape: (outcomes, kinds).
+    :param models: Counts of one text of each kind with the predictions of each model. Shapes: (kinds, classes).
+    """
+    first, second = models
+    n_swapped = outcomes.astype(np.float64)
+    correct = n_swapped @ (second.correct - first.correct)[differ]
+    predicted = n_swapped @ (second.predicted - first.predicted)[differ]
+    one, two = (model.total(counts[None]) for model in models)
+    after = (
+        ClassCounts(one.correct + correct, one.gold, one.predicted + predicted).macro_f1
+        - ClassCounts(two.correct - correct, two.gold, two.predicted - predicted).macro_f1
+    )
+    return np.asarray(np.abs(after) >= np.abs(one.macro_f1 - two.macro_f1) - NOISE)
+
+
+def _outcome_probabilities(outcomes: Ints, n_texts: Ints) -> Floats:
+    probabilities = np.ones(len(outcomes))
+    for n, swapped in zip(n_texts.tolist(), outcomes.T, strict=True):
+        probabilities *= _coin_probabilities(n)[swapped]
+    return probabilities
 
 
 def _coin_probabilities(n: int) -> Floats:
@@ -137,69 +164,9 @@ def _coin_probabilities(n: int) -> Floats:
     return np.asarray(stats.binom.pmf(np.arange(n + 1), n, 0.5))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Swaps:
-    """The difference in macro-F1 when the predictions of two models are swapped on some texts."""
-
-    # Not scipy.stats.permutation_test: it permutes documents one by one. Texts with the same labels and predictions
-    # are alike, so that only the number of swapped texts of each kind matters, and far more can be enumerated.
-    first: ClassCounts
-    """Counts of one text of each kind with the first model's predictions. Shapes: (kinds, classes)."""
-    second: ClassCounts
-    """The same for the second model."""
-    counts: Ints
-    """Number of texts of each kind."""
-    discordant: Flags
-    """The kinds that a swap changes."""
-
-    @classmethod
-    def of(cls, kinds: Kinds, n_classes: int) -> "_Swaps":
-        differ = np.bincount(kinds.kind, weights=kinds.cells[:, 1] != kinds.cells[:, 2]) > 0
-        return cls(kinds.count_classes(n_classes, 1), kinds.count_classes(n_classes, 2), kinds.counts, differ)
-
-    @property
-    def can_enumerate(self) -> bool:
-        return math.prod(int(count) + 1 for count in self.counts[self.discordant]) <= MAX_OUTCOMES
-
-    def exact_p(self) -> float:
-        """Enumerate all outcomes, each with its probability."""
-        counts = self.counts[self.discordant]
-        outcomes = np.array(list(product(*(range(int(count) + 1) for count in counts))), dtype=np.int64)
-        weights = np.ones(len(outcomes))
-        for place, n_texts in enumerate(counts.tolist()):
-            weights *= _coin_probabilities(n_texts)[outcomes[:, place]]
-        return min(1.0, float(weights[self._as_large(outcomes)].sum()))
-
-    def sampled_p(self, seed: int) -> float:
-        """Sample outcomes."""
-        counts = self.counts[self.discordant]
-        generator = np.random.default_rng(seed)
-        outcomes = generator.binomial(counts, 0.5, size=(N_PERMUTATIONS, len(counts)))
-        # The observed outcome counts as one of them, so that p is never 0 (Phipson and Smyth, 2010).
-        return (1 + int(self._as_large(outcomes).sum())) / (1 + N_PERMUTATIONS)
-
-    def figures(self, draws: Ints) -> tuple[Floats, Floats]:
-        """Compute the macro-F1 of both models in each resample. Shapes: (resamples,)."""
-        return self.first.total(draws).macro_f1, self.second.total(draws).macro_f1
-
-    def _as_large(self, outcomes: Ints) -> Flags:
-        """Find the outcomes with a difference at least as large as the observed one.
-
-        :param outcomes: Number of swapped texts of each discordant kind. Shape: (outcomes, kinds).
-        """
-        n_swapped = outcomes.astype(np.float64)
-        correct = n_swapped @ (self.second.correct - self.first.correct)[self.discordant]
-        predicted = n_swapped @ (self.second.predicted - self.first.predicted)[self.discordant]
-        one, two = (model.total(self.counts[None]) for model in (self.first, self.second))
-        observed = one.macro_f1 - two.macro_f1
-        first = ClassCounts(one.correct + correct, one.gold, one.predicted + predicted).macro_f1
-        second = ClassCounts(two.correct - correct, two.gold, two.predicted - predicted).macro_f1
-        return np.asarray(np.abs(first - second) >= np.abs(observed) - NOISE)
-
-
 @dataclass(frozen=True, slots=True)
 class Welch:
-    """Welch's t-test of two models' means over seeds."""
+    """Welch's t-test of two models' means over seeds; None where there is no test."""
 
     difference: float
     """The first mean minus the second."""
@@ -207,14 +174,9 @@ class Welch:
     degrees: float | None
     """Degrees of freedom (Welch-Satterthwaite)."""
     p: float | None
-    """Two-sided; None if there is no test."""
+    """Two-sided."""
     note: str = ""
     """Why there is no test."""
-
-    def __str__(self) -> str:
-        if self.t is None:
-            return f"difference {self.difference:+.3f}; no Welch's t-test: {self.note}"
-        return f"difference {self.difference:+.3f}, Welch's t({self.degrees:.1f}) = {self.t:.2f}, p = {self.p:.4f}"
 
 
 def welch(first: Iterable[float], second: Iterable[float]) -> Welch:
@@ -222,12 +184,12 @@ def welch(first: Iterable[float], second: Iterable[float]) -> Welch:
     from scipy import stats
 
     one, two = (_check_figures(figures) for figures in (first, second))
-    difference = float(one.mean() - two.mean())
+    difference, note = float(one.mean() - two.mean()), ""
     if min(len(one), len(two)) < 2:
         note = f"there are {len(one)} and {len(two)} seeds, and the test needs two of each. Train with more seeds."
-        return Welch(difference, None, None, None, note)
-    if max(np.ptp(one) / max(1, abs(one).max()), np.ptp(two) / max(1, abs(two).max())) <= NOISE:
+    elif max(np.ptp(row) / max(1, abs(row).max()) for row in (one, two)) <= NOISE:
         note = "all seeds of each model gave the same figure, so there is no variance to test against."
+    if note:
         return Welch(difference, None, None, None, note)
     # scipy warns if all seeds of one model agree, which is fine if those of the other model do not.
     with warnings.catch_warnings():
@@ -264,6 +226,7 @@ def holm(comparisons: Mapping[str, float]) -> list[AdjustedP]:
     adjusted: dict[str, float] = {}
     lowest = 0.0
     for n_done, name in enumerate(sorted(comparisons, key=lambda name: comparisons[name])):
+        # No adjusted p may be smaller than that of a smaller p.
         lowest = max(lowest, min(1.0, (len(comparisons) - n_done) * comparisons[name]))
         adjusted[name] = lowest
     return [AdjustedP(name, p, adjusted[name], len(comparisons)) for name, p in comparisons.items()]

@@ -31,11 +31,9 @@ def _highlighted(explanation: Explanation, plain: bool) -> Text:
 def show_explanation(console: Console, explanation: Explanation, gold: str | None = None) -> None:
     """Print the prediction, and the document with the words that it was computed from."""
     prediction = explanation.prediction
-    label = prediction.label.translate(CONTROL_PICTURES)
-    line = Text.assemble((label, "bold"), f" (probability {prediction.probability:.2f})")
+    line = Text.assemble(_safe(prediction.label, "bold"), f" (probability {prediction.probability:.2f})")
     if gold is not None:
-        outcome = " right" if gold == prediction.label else f" wrong: it is {gold.translate(CONTROL_PICTURES)}"
-        line.append(outcome, style="italic")
+        line.append(_safe(" right" if gold == prediction.label else f" wrong: it is {gold}", "italic"))
     n_words, n_read = len(explanation.mask), None if explanation.saliency is None else explanation.saliency.n_read
     truncated = "" if n_read is None or n_read >= n_words else f", selected among the first {n_read}"
     line.append(f", from {int(explanation.mask.kept.sum())} of {n_words} words{truncated}:", style="dim")
@@ -50,9 +48,8 @@ def show_curve(console: Console, curve: Curve) -> None:
     for name in ("words", "share", "prediction", "probability"):
         table.add_column(name, justify="left" if name == "prediction" else "right")
     for point in curve.points:
-        label = Text(point.prediction.label.translate(CONTROL_PICTURES))
-        n_kept = int(point.mask.kept.sum())
-        table.add_row(str(n_kept), f"{point.ratio:.0%}", label, f"{point.prediction.probability:.2f}")
+        answer, n_kept = point.prediction, int(point.mask.kept.sum())
+        table.add_row(str(n_kept), f"{point.ratio:.0%}", _safe(answer.label), f"{answer.probability:.2f}")
     console.print(table)
     console.print("From these words on, the prediction stays the same:")
     show_explanation(console, curve.minimal)
@@ -61,17 +58,16 @@ def show_curve(console: Console, curve: Curve) -> None:
 def show_report(console: Console, report: Report) -> None:
     """Print the scores, figures, verdicts and notes of a report."""
     title = f"{report.n_documents:,} test document{'s' if report.n_documents != 1 else ''}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = _plain_table(title)
     table.add_column("what is read")
     for name in ("macro-F1", "accuracy", "words"):
         table.add_column(name, justify="right")
     for row in report.rows:
-        cells = [Text(cell.translate(CONTROL_PICTURES)) for cell in row_cells(row)]
         # The share of words goes without its interval, so that the table fits into 80 columns.
-        table.add_row(*cells[:3], f"{row.kept:.1%}", style="bold" if row.own else None)
+        table.add_row(*map(_safe, row_cells(row)[:3]), f"{row.kept:.1%}", style="bold" if row.own else None)
     console.print(table)
     if report.figures is not None:
-        measures, figures = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=False), report.figures
+        measures, figures = _plain_table(show_header=False), report.figures
         for measure in (*figures.calibration, *figures.faithfulness, *figures.agreement):
             measures.add_row(measure.name, str(measure.figure))
         console.print(measures)
@@ -80,13 +76,21 @@ def show_report(console: Console, report: Report) -> None:
             people = f"Agreement with people: over {figures.n_marked:,} documents with a human rationale."
             console.print(people, style="dim", highlight=False)
     if report.verdicts:
-        audit = Table(title="Audit", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
+        audit = _plain_table("Audit", show_header=False)
         for verdict in report.verdicts:
-            found, says = Text(verdict.found, STYLES[verdict.found]), Text(verdict.says.translate(CONTROL_PICTURES))
-            audit.add_row(Text(verdict.name), found, says)
+            audit.add_row(Text(verdict.name), Text(verdict.found, STYLES[verdict.found]), _safe(verdict.says))
         console.print(audit)
     for note in report.all_notes:
-        console.print(note.translate(CONTROL_PICTURES), highlight=False, markup=False)
+        console.print(_safe(note))
+
+
+def _plain_table(title: str | None = None, show_header: bool = True) -> Table:
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_header=show_header)
+
+
+def _safe(text: str, style: str = "") -> Text:
+    """Show a text as it is: neither markup nor control characters can steer the terminal."""
+    return Text(text.translate(CONTROL_PICTURES), style)
 
 
 def to_record(explanation: Explanation, scores: bool = False) -> dict[str, Any]:

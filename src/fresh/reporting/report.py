@@ -1,12 +1,11 @@
 """Reports of an evaluation: rows of scores, further figures and verdicts, as JSON and Markdown."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from types import UnionType
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
-from fresh.highlight import CONTROL_PICTURES
 from fresh.metrics.bootstrap import Bounds, Estimate, LengthScore, Measure
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.reporting.tables import markdown_table
@@ -54,26 +53,14 @@ class Figures:
     confusion: tuple[tuple[int, ...], ...]
     """One row a gold label, one column a predicted label."""
     calibration: tuple[Measure, ...]
-    """Expected calibration error and Brier score."""
     bins: tuple[Bin, ...]
     """Predictions by their probability: a reliability diagram."""
     agreement: tuple[Measure, ...] = ()
-    """Agreement with human rationales."""
     n_marked: int = 0
     """Documents with a human rationale."""
     faithfulness: tuple[Measure, ...] = ()
     """Loss of probability when less is read."""
     lengths: tuple[LengthScore, ...] = ()
-    """Macro-F1 of rationales of several lengths."""
-
-    @property
-    def groups(self) -> dict[str, tuple[Measure, ...]]:
-        """All single measures, by the title of their group."""
-        return {
-            "calibration": self.calibration,
-            "when less is read": self.faithfulness,
-            f"agreement with people ({self.n_marked:,} documents with a human rationale)": self.agreement,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +76,7 @@ class Report:
     figures: Figures | None = None
     verdicts: tuple[Verdict, ...] = ()
     guarantee: str = ""
-    """What the audit covers, and what it does not cover."""
+    """What the audit covers, and what not."""
     measured_on: str = ""
     """Digest of the documents, to tell later whether others are the same."""
 
@@ -120,27 +107,27 @@ class Report:
 
     def to_markdown(self) -> str:
         """Return all tables and notes as Markdown."""
-        rows = [map(markdown_cell, row_cells(row)) for row in self.rows]
-        lines = markdown_table(("what is read", "macro-F1", "accuracy", "words kept"), rows)
+        lines = markdown_table(("what is read", "macro-F1", "accuracy", "words kept"), map(row_cells, self.rows))
         for header, cells in self._further_tables():
             if cells:
-                lines += ["", *markdown_table(header, [map(markdown_cell, row) for row in cells])]
+                lines += ["", *markdown_table(header, cells)]
         return "\n".join((*lines, *(f"\n{note}" for note in self.all_notes))) + "\n"
 
-    def _further_tables(self) -> list[tuple[Sequence[str], Sequence[Sequence[str]]]]:
-        """List the header and the rows of every table below the first."""
+    def _further_tables(self) -> Iterator[tuple[Sequence[str], Sequence[Sequence[str]]]]:
+        """Yield the header and the rows of every table below the first."""
         classes = next((row.classes for row in self.rows if row.own), ())
-        groups = {} if self.figures is None else self.figures.groups
-        lengths = () if self.figures is None else self.figures.lengths
-        return [
-            (("class", "precision", "recall", "F1", "documents"), list(map(_class_cells, classes))),
-            *(((title, ""), [(one.name, str(one.figure)) for one in measures]) for title, measures in groups.items()),
-            (
-                ("words kept, same predictor", "macro-F1"),
-                [(f"{score.ratio:.0%}", str(score.macro_f1)) for score in lengths],
-            ),
-            (("audit", "", ""), [(verdict.name, verdict.found, verdict.says) for verdict in self.verdicts]),
-        ]
+        yield ("class", "precision", "recall", "F1", "documents"), list(map(_class_cells, classes))
+        if self.figures is not None:
+            people = f"agreement with people ({self.figures.n_marked:,} documents with a human rationale)"
+            for title, measures in (
+                ("calibration", self.figures.calibration),
+                ("when less is read", self.figures.faithfulness),
+                (people, self.figures.agreement),
+            ):
+                yield (title, ""), [(one.name, str(one.figure)) for one in measures]
+            lengths = [(f"{score.ratio:.0%}", str(score.macro_f1)) for score in self.figures.lengths]
+            yield ("words kept, same predictor", "macro-F1"), lengths
+        yield ("audit", "", ""), [(verdict.name, verdict.found, verdict.says) for verdict in self.verdicts]
 
 
 def _rebuild(kind: Any, value: Any) -> Any:
@@ -156,29 +143,18 @@ def _rebuild(kind: Any, value: Any) -> Any:
     return value
 
 
-def markdown_cell(text: str) -> str:
-    """Escape text for a cell of a Markdown table."""
-    return text.translate(CONTROL_PICTURES).replace("\n", " ").replace("|", "\\|")
-
-
 def row_cells(row: Row) -> tuple[str, str, str, str]:
     """Return the cells of a row: its name, and each score with its interval where it has one."""
     kept = f"{row.kept:.1%}"
     if row.kept_between is not None:
         kept += f" ({row.kept_between[0]:.1%}–{row.kept_between[1]:.1%})"
-    return (
-        row.name,
-        str(Estimate.of(row.macro_f1, row.macro_f1_between)),
-        str(Estimate.of(row.accuracy, row.accuracy_between)),
-        kept,
-    )
+    return row.name, _figure(row, "macro_f1"), _figure(row, "accuracy"), kept
 
 
 def _class_cells(score: ClassScore) -> tuple[str, ...]:
-    return (
-        score.label,
-        str(Estimate.of(score.precision, score.precision_between)),
-        str(Estimate.of(score.recall, score.recall_between)),
-        str(Estimate.of(score.f1, score.f1_between)),
-        f"{score.support:,}",
-    )
+    figures = (_figure(score, name) for name in ("precision", "recall", "f1"))
+    return score.label, *figures, f"{score.support:,}"
+
+
+def _figure(scores: Row | ClassScore, name: str) -> str:
+    return str(Estimate.of(getattr(scores, name), getattr(scores, f"{name}_between")))

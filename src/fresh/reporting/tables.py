@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fresh.highlight import CONTROL_PICTURES
+
 LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -41,7 +43,7 @@ class Table:
     records: tuple[Mapping[str, object], ...]
     """The same figures unrounded, for machines: one a line."""
     n_labels: int = 1
-    """Columns from the left that name a row; the others hold figures."""
+    """Columns that name a row, from the left; the others hold figures."""
     best: frozenset[Position] = frozenset()
     """Cells in bold."""
     notes: tuple[str, ...] = ()
@@ -49,14 +51,14 @@ class Table:
     def to_markdown(self) -> str:
         """Return Markdown whose columns are aligned, so that the source is readable too."""
         cells = self._escape(_escape_markdown, "**{}**")
-        widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(self.header))]
-        is_label = [column < self.n_labels for column in range(len(self.header))]
-        rule = ["-" * width if left else "-" * (width - 1) + ":" for width, left in zip(widths, is_label, strict=True)]
-        sides = [str.ljust if left else str.rjust for left in is_label]
-        lines = [
-            f"| {' | '.join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True))} |"
+        sides = "<" * self.n_labels + ">" * (len(self.header) - self.n_labels)
+        columns = [(side, max(3, *map(len, column))) for side, *column in zip(sides, *cells, strict=True)]
+        rule = ["-" * width if side == "<" else "-" * (width - 1) + ":" for side, width in columns]
+        rows = [
+            [f"{cell:{side}{width}}" for cell, (side, width) in zip(row, columns, strict=True)]
             for row in (cells[0], rule, *cells[1:])
         ]
+        lines = [f"| {' | '.join(row)} |" for row in rows]
         return "\n".join((*lines, *(f"\n{note}" for note in self.notes))) + "\n"
 
     def to_latex(self) -> str:
@@ -71,8 +73,9 @@ class Table:
     def to_csv(self) -> str:
         """Return the unrounded figures, one line a record."""
         text = io.StringIO()
-        names = list(dict.fromkeys(name for record in self.records for name in record))
-        writer = csv.DictWriter(text, names, lineterminator="\n")
+        names = dict.fromkeys(name for record in self.records for name in record)
+        # Line feeds only, on every system: the same table gives the same bytes.
+        writer = csv.DictWriter(text, list(names), lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.records)
         return text.getvalue()
@@ -94,9 +97,13 @@ def _escape_markdown(text: str) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Lay out the lines of a plain Markdown table, whose cells are escaped already."""
+    """Lay out the lines of a plain Markdown table."""
     lines = (header, ["---"] * len(header), *rows)
-    return ["|" + "".join(f" {cell} |" if cell else " |" for cell in cells) for cells in lines]
+    return ["|" + "".join(f" {_escape_plain(cell)} |" if cell else " |" for cell in cells) for cells in lines]
+
+
+def _escape_plain(cell: str) -> str:
+    return cell.translate(CONTROL_PICTURES).replace("\n", " ").replace("|", "\\|")
 
 
 def escape_formula(cell: str) -> str:

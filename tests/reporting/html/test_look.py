@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from fresh.reporting.html import render
-from pages import hostile_view
+from pages import hostile_view, write_page
 
 WIDER_THAN_THE_SCREEN = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
@@ -40,9 +39,7 @@ def test_a_small_screen_never_scrolls_sideways(page: Page, movies_url: str, tmp_
     page.goto(movies_url)
     assert page.evaluate(WIDER_THAN_THE_SCREEN) == 0
     expect(page.locator("#text")).to_be_visible()
-    hostile = tmp_path / "hostile.html"
-    hostile.write_text(render(hostile_view()), encoding="utf-8")
-    page.goto(hostile.as_uri())
+    page.goto(write_page(hostile_view(), tmp_path))
     assert page.evaluate(WIDER_THAN_THE_SCREEN) == 0
 
 
@@ -57,10 +54,6 @@ def test_paper_shows_all_that_is_folded_and_nothing_to_press(page: Page, movies_
     assert page.locator("details:not([open])").count() == 0
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("details[open]").count() == 0
-
-
-def test_a_page_prints(page: Page, movies_url: str) -> None:
-    page.goto(movies_url)
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from fresh.metrics.bootstrap import Estimate, LengthScore
 from fresh.metrics.classification import Bin
@@ -37,17 +36,15 @@ class Axis:
         return [round(n * step, 4) for n in range(first, last + 1)]
 
 
-class Chart(NamedTuple):
-    """The two axes of a chart."""
-
-    x: Axis
-    y: Axis
+Chart = tuple[Axis, Axis]
+"""The axes across and up."""
 
 
 def tenths_around(values: Iterable[float]) -> tuple[float, float]:
     """Find the nearest tenths below and above all values, at least a tenth apart."""
-    known = list(values)
-    low, high = math.floor(round(min(known) * 10, 9)), math.ceil(round(max(known) * 10, 9))
+    # Rounded, because 0.3 * 10 is more than 3 in floating point.
+    tenths = [round(value * 10, 9) for value in values]
+    low, high = math.floor(min(tenths)), math.ceil(max(tenths))
     if low == high:
         low, high = (low - 1, high) if low == 10 else (low, high + 1)
     return low / 10, high / 10
@@ -62,14 +59,14 @@ def length_chart(lengths: Sequence[LengthScore], full_text: float | None) -> Cha
     """Make the axes of macro-F1 against the share of words read."""
     scores = [*_ends(point.macro_f1 for point in lengths), *([] if full_text is None else [full_text])]
     x = Axis(0.0, tenths_around(point.ratio for point in lengths)[1], LEFT, RIGHT)
-    return Chart(x, Axis(*tenths_around(scores), BOTTOM, TOP))
+    return x, Axis(*tenths_around(scores), BOTTOM, TOP)
 
 
 def calibration_chart(bins: Sequence[Bin]) -> Chart:
     """Make the axes of how often the model is right against the probability of its predictions."""
     shares = [share for one in bins for share in (one.confidence, one.accuracy) if share is not None]
     low, _ = tenths_around([0.9, *shares])
-    return Chart(Axis(low, 1.0, LEFT, RIGHT), Axis(low, 1.0, BOTTOM, TOP))
+    return Axis(low, 1.0, LEFT, RIGHT), Axis(low, 1.0, BOTTOM, TOP)
 
 
 def _ends(estimates: Iterable[Estimate]) -> list[float]:

@@ -16,7 +16,7 @@ from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.metrics.bootstrap import Estimate
 from fresh.reporting.html.charts import calibration_chart, length_chart, whisker_axis
 from fresh.reporting.html.view import AGREEMENT_COLUMNS, ShownDocument, View
-from fresh.text import Spans, to_utf16
+from fresh.text import to_utf16
 
 STYLES = ("page.css", "explorer.css", "print.css")
 SCRIPTS = ("unpack.js", "marks.js", "list.js", "explorer.js", "keys.js")
@@ -28,17 +28,8 @@ def render(view: View) -> str:
     """Return a page that needs no other file, no server and no network."""
     style = "".join(map(_read, STYLES))
     script = '"use strict";\n(() => {\n' + "".join(map(_read, SCRIPTS)) + "})();\n"
-    return (
-        _templates()
-        .get_template("report.html")
-        .render(
-            view=view,
-            policy=_content_security_policy(script, style),
-            style=style,
-            script=script,
-            data=pack(view.documents),
-        )
-    )
+    policy, template = _content_security_policy(script, style), _templates().get_template("report.html")
+    return template.render(view=view, policy=policy, style=style, script=script, data=pack(view.documents))
 
 
 @cache
@@ -54,26 +45,19 @@ def _templates() -> Environment:
         finalize=lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value,
     )
     templates.filters["number"] = format
-    templates.globals |= {
-        "AGREEMENT_COLUMNS": AGREEMENT_COLUMNS,
-        "Estimate": Estimate,
-        "calibration_chart": calibration_chart,
-        "length_chart": length_chart,
-        "whisker_axis": whisker_axis,
-    }
+    for used in (Estimate, calibration_chart, length_chart, whisker_axis):
+        templates.globals[used.__name__] = used
+    templates.globals["AGREEMENT_COLUMNS"] = AGREEMENT_COLUMNS
     return templates
 
 
 def _content_security_policy(script: str, style: str) -> str:
     """Allow this one script and this one style sheet, and nothing else at all."""
-
-    def digest(text: str) -> str:
-        return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
+    own = [base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii") for text in (script, style)]
     rules = (
         "default-src 'none'",
-        f"script-src '{digest(script)}'",
-        f"style-src '{digest(style)}'",
+        f"script-src 'sha256-{own[0]}'",
+        f"style-src 'sha256-{own[1]}'",
         "img-src data:",  # the empty icon, so that no browser asks for one
         "base-uri 'none'",
         "form-action 'none'",
@@ -88,12 +72,12 @@ def _read(name: str) -> str:
 
 def pack(documents: Sequence[ShownDocument]) -> str:
     """Return documents as compact JSON that is safe between script tags, whatever is in their texts."""
-    labels = dict.fromkeys(
-        label for example, item in documents for label in (*item.prediction.probabilities, example.label)
-    )
-    numbers = {label: number for number, label in enumerate(labels)}
+    numbers: dict[str, int] = {}
+    for example, item in documents:
+        for label in (*item.prediction.probabilities, example.label):
+            numbers.setdefault(label, len(numbers))
     record = {
-        "labels": [label.translate(HTML_CONTROL_PICTURES) for label in labels],
+        "labels": [label.translate(HTML_CONTROL_PICTURES) for label in numbers],
         "documents": [_pack_document(example, item, numbers) for example, item in documents],
     }
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -117,13 +101,13 @@ def _pack_document(example: Example, explanation: Explanation, labels: dict[str,
     }
     if example.human is not None:
         runs = [(spans[first][0], spans[end - 1][1]) for first, end in example.human.spans]
-        record["human"] = [number for run in _pack_words(runs, [(0, len(runs))]) for number in run]
+        [record["human"]] = _pack_words(runs, [(0, len(runs))])
     if document.query:
         record["query"] = " ".join(document.query).translate(HTML_CONTROL_PICTURES)
     return record
 
 
-def _pack_words(spans: Spans | Sequence[tuple[int, int]], runs: Sequence[tuple[int, int]]) -> list[list[int]]:
+def _pack_words(spans: Sequence[tuple[int, int]], runs: Sequence[tuple[int, int]]) -> list[list[int]]:
     """List, for each word of each run, its distance from the end of the word before it, and its length."""
     packed: list[list[int]] = []
     position = 0

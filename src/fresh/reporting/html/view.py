@@ -26,9 +26,9 @@ class ScoreRow:
     token_f1: Estimate | None = None
     """Agreement with people, where a comparison measured it."""
     runs: tuple[str, ...] = ()
-    """The runs that the scores are means over; empty for a single model."""
+    """The runs that the scores are means over, if several."""
     own: bool = False
-    """Whether this is the model that the page is about; the other rows are baselines."""
+    """Whether this is the model that the page is about, not a baseline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class AgreementRow:
 
     name: str
     figures: Mapping[str, Estimate]
-    """By the name of the column, of those in `AGREEMENT_COLUMNS`."""
+    """By the column, of `AGREEMENT_COLUMNS`."""
     own: bool = False
 
 
@@ -46,15 +46,13 @@ AGREEMENT_COLUMNS = ("precision", "recall", "token F1", "IoU-F1", "AUPRC")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The difference between two models in one measure, and its test."""
+    """The difference between two models (first minus second) in one measure, and its test if one is possible."""
 
     first: str
     second: str
     measure: str
     difference: Estimate
-    """The first minus the second."""
     p: float | None
-    """None where no test is possible."""
     says: str = ""
     """How the test was made, or why none is possible."""
     adjusted: float | None = None
@@ -71,7 +69,7 @@ class View:
     data: str = ""
     """The source of the documents."""
     n_documents: int | None = None
-    """How many documents were measured, where the page shows only some of them."""
+    """How many documents were measured, if not all are shown."""
     when: str = ""
     settings: Facts = ()
     versions: Facts = ()
@@ -82,7 +80,7 @@ class View:
     agreement: tuple[AgreementRow, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     guarantee: str = ""
-    """What the audit covers, and what it does not cover; empty lines separate paragraphs."""
+    """What the audit covers, and what not; empty lines separate paragraphs."""
     pairs: tuple[Pair, ...] = ()
     notes: tuple[str, ...] = ()
     whiskers: str = "Whiskers are 95 % intervals."
