@@ -15,9 +15,8 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from fresh.errors import EncoderError
-from fresh.nn import attention
+from fresh.nn import attention, intercept
 from fresh.nn.attention import (
-    RECORDABLE,
     UNPADDED,
     UNPADDED_MODELS,
     _attend_unpadded,
@@ -25,11 +24,10 @@ from fresh.nn.attention import (
     _has_varlen_kernel,
     _mask_of,
     _sequence_ends,
-    call_recording,
-    make_recordable,
     without_padding,
 )
 from fresh.nn.encoder import load_encoder
+from fresh.nn.intercept import RECORDABLE, call_recording, make_recordable
 from tiny import ARCHITECTURES, SHAPE
 
 LENGTHS = (13, 9, 4)
@@ -140,7 +138,7 @@ def test_each_thread_records_its_own_layers_and_leaves_no_trace(encoders: dict[s
     assert sum(before) <= sum(len(module._forward_hooks) for module in model.modules())
     with pytest.raises(KeyboardInterrupt):
         call_recording(interrupt, layers)
-    assert attention._recorders.get({}) == {}
+    assert intercept._recorders.get({}) == {}
 
 
 def interrupt() -> None:

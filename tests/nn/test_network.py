@@ -59,7 +59,7 @@ def test_each_window_is_read_as_if_it_were_alone(
 ) -> None:
     classifier = classifier_of(encoders[architecture], layers)
     n_frozen = 0 if layers == "all" else 2 - layers
-    assert (classifier.split.n_lower if classifier.split else 0) == n_frozen
+    assert (classifier.n_frozen if classifier.split else 0) == n_frozen
     for sizes in ((100, 3, 0, 151), (150,), (4, 5)):
         table = classifier.tokenizer(texts_of(*sizes))
         batch = classifier.collate(table)

@@ -333,7 +333,7 @@ def test_the_output_of_the_frozen_layers_is_cached(
     assert found.hidden is not None
     states, is_token = found.hidden, batch.mask.bool()
     with torch.inference_mode():
-        expected = classifier.split.run_lower(batch)[is_token]
+        expected = classifier.windows.run(classifier.split.lower, batch)[is_token]
     assert states.dtype == torch.float32
     far = 1e-5 if dtype == torch.float32 else 0.02
     torch.testing.assert_close(states[is_token], expected, atol=far, rtol=far)

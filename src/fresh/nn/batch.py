@@ -103,11 +103,14 @@ class Collator:
 
     def __call__(self, numbers: IntArray) -> Batch:
         """Put some texts side by side."""
-        width = int(self.lengths[numbers].max())
-        dense = bool((self.lengths[numbers] == width).all())
-        batch = self.batch(torch.from_numpy(numbers).to(self.device), width, dense)
+        batch = self.batch(torch.from_numpy(numbers).to(self.device), *self.shape_of(numbers))
         n_words, n_read = self.table.n_words[numbers], self.table.n_read[numbers]
         return replace(batch, n_words=tuple(n_words.tolist()), n_read=tuple(n_read.tolist()))
+
+    def shape_of(self, numbers: IntArray) -> tuple[int, bool]:
+        """Return the tokens of the longest of some texts, and whether all of them are that long."""
+        lengths = self.lengths[numbers]
+        return int(lengths.max()), bool((lengths == lengths.max()).all())
 
     def batch(self, numbers: Tensor, width: int, dense: bool, states: Tensor | None = None) -> Batch:
         """Put some texts side by side without leaving the device.

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from transformers import MPNetModel
 
 from fresh.errors import EncoderError
-from fresh.nn.attention import make_recordable
 from fresh.nn.batch import Batch, Collator, IntArray, TokenTable, Windows
 from fresh.nn.batching import run_batches
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Encoder, find_non_finite, quiet, read_encoder, shorten_list
 from fresh.nn.heads import use_fast_dropout
+from fresh.nn.intercept import make_recordable
 from fresh.nn.split_encoder import SplitEncoder, split_encoder
 from fresh.nn.tokenizer import Text, WordTokenizer
 
@@ -78,11 +78,6 @@ class Network(nn.Module):
         return next(self.head.parameters()).device
 
     @property
-    def padding(self) -> int:
-        """Id of the token that shorter texts are padded with."""
-        return self.encoder.tokenizer.pad_token_id or 0
-
-    @property
     def budget_share(self) -> float:
         """Share of the usual size of batches that the device has memory for."""
         if self.device.type != "cuda":
@@ -127,18 +122,16 @@ class Network(nn.Module):
         """
         # Weights of 16 bits: all is computed with 16 bits. Autocast would compute some of it with 32.
         in_bf16 = self.body.dtype == torch.bfloat16
-        precision: AbstractContextManager[object] = nullcontext()
-        if in_bf16:
-            precision = torch.autocast(self.device.type, enabled=False)
-        with self.lock, precision:
+        with self.lock, torch.autocast(self.device.type, enabled=False) if in_bf16 else nullcontext():
             if self.split is None:
                 return self.windows.run(self.body, batch)
-            hidden = self.split.run_lower(batch) if batch.hidden is None else batch.hidden
-            return self.split.run_upper(hidden.to(self.body.dtype) if in_bf16 else hidden, batch)
+            hidden = self.windows.run(self.split.lower, batch) if batch.hidden is None else batch.hidden
+            batch = replace(batch, hidden=hidden.to(self.body.dtype) if in_bf16 else hidden)
+            return self.windows.run(self.split.upper, batch)
 
     def collator(self, table: TokenTable) -> Collator:
         """Prepare to make batches of encoded texts on the network's device."""
-        return Collator(table, self.device, self.padding)
+        return Collator(table, self.device, self.encoder.tokenizer.pad_token_id or 0)
 
     def collate(self, table: TokenTable) -> Batch:
         """Put encoded texts side by side."""

@@ -2,8 +2,8 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,31 +17,11 @@ from fresh.nn.encoder import Encoder
 TOLERANCE = 1e-4
 
 
-@dataclass(eq=False)
-class SplitEncoder:
-    """An encoder up to a layer, and from there on; all weights are the encoder's own."""
+class SplitEncoder(NamedTuple):
+    """The layers of an encoder that are frozen, and those above them; all weights are the encoder's own."""
 
-    n_lower: int
-    """Number of layers in the lower part."""
     lower: PreTrainedModel
     upper: PreTrainedModel
-    windows: Windows
-
-    @classmethod
-    def of(cls, encoder: Encoder, n_lower: int, windows: Windows) -> "SplitEncoder":
-        """Split an encoder above its first layers."""
-        layers = list(encoder.layers)
-        lower = _part_of(encoder, layers[:n_lower], is_lower=True)
-        upper = _part_of(encoder, layers[n_lower:], is_lower=False)
-        return cls(n_lower, lower, upper, windows)
-
-    def run_lower(self, batch: Batch) -> Tensor:
-        """Run the lower layers. Shape: (batch, tokens, width)."""
-        return self.windows.run(self.lower, batch)
-
-    def run_upper(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """Run the upper layers on the output of the lower ones. Shape: (batch, tokens, width)."""
-        return self.windows.run(self.upper, replace(batch, hidden=hidden))
 
 
 class _PassThrough(nn.Module):
@@ -52,15 +32,16 @@ class _PassThrough(nn.Module):
 
 
 def split_encoder(encoder: Encoder, n_lower: int, batch: Batch, windows: Windows) -> SplitEncoder | None:
-    """Split an encoder, if the parts compute what the whole encoder does.
+    """Split an encoder above its first layers, if the parts compute what the whole encoder does.
 
     :param batch: A few texts to try it on.
     """
     try:
-        split = SplitEncoder.of(encoder, n_lower, windows)
+        layers = list(encoder.layers)
+        split = SplitEncoder(_part_of(encoder, layers[:n_lower], True), _part_of(encoder, layers[n_lower:], False))
         with torch.inference_mode():
-            found = split.run_upper(split.run_lower(batch), batch)
             whole = windows.run(encoder.model, batch)
+            found = windows.run(split.upper, replace(batch, hidden=windows.run(split.lower, batch)))
     # Encoders fail in many ways when a part is missing; every one of them means that this encoder cannot be split.
     except (TypeError, ValueError, AttributeError, KeyError, IndexError, NameError, RuntimeError):
         return None
