@@ -94,11 +94,8 @@ def run_batches(lengths: IntArray, device: torch.device, work: Callable[[IntArra
     :param work: Processes some texts, given by their numbers.
     :param share: Share of the usual budget.
     """
-    factor = share * tokens_at_once(device) / TOKENS_AT_ONCE
-    _run_batches_within(lengths, int(TOKENS_AT_ONCE * factor), int(SQUARED_TOKENS_AT_ONCE * factor), work)
-
-
-def _run_batches_within(lengths: IntArray, budget: int, squared: int, work: Callable[[IntArray], None]) -> None:
+    budget = int(share * tokens_at_once(device))
+    squared = budget * SQUARED_TOKENS_AT_ONCE // TOKENS_AT_ONCE
     waiting = [np.arange(len(lengths))]
     while waiting:
         rest, divisor = waiting.pop(), gpu.MEMORY_BUDGET.divisor

@@ -52,10 +52,6 @@ class RunContext:
         """Return the context of another network of the same run."""
         return replace(self, name=name)
 
-    def in_subfolder(self, name: str) -> "RunContext":
-        """Return the same context with checkpoints in a subfolder."""
-        return replace(self, folder=None if self.folder is None else self.folder / name)
-
     def store(self, config: TrainConfig) -> FeatureStore:
         """Return the feature store of the run, or a new one."""
         return self.feature_store or FeatureStore(config.engine)
