@@ -177,8 +177,8 @@ def test_the_parts_share_the_encoders_weights(architecture: str, encoders: dict[
 class Odd(BertModel):
     """Changes what its layers put out, which cannot be seen from its parts."""
 
-    @wraps(BertModel.forward)  # type: ignore[override]
-    def forward(self, *given: Any, **others: Any) -> Any:
+    @wraps(BertModel.forward)
+    def forward(self, *given: Any, **others: Any) -> Any:  # type: ignore[override]
         out = super().forward(*given, **others)
         out.last_hidden_state = 2 * out.last_hidden_state
         return out
@@ -187,8 +187,8 @@ class Odd(BertModel):
 class Picky(BertModel):
     """Takes tokens only, not their vectors."""
 
-    @wraps(BertModel.forward)  # type: ignore[override]
-    def forward(self, *given: Any, **others: Any) -> Any:
+    @wraps(BertModel.forward)
+    def forward(self, *given: Any, **others: Any) -> Any:  # type: ignore[override]
         if not given and "input_ids" not in others:
             raise ValueError("tokens, please")
         return super().forward(*given, **others)
