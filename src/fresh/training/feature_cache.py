@@ -56,12 +56,12 @@ class FeatureStore:
             self._in_files[key] = self._open_file(key, shape, dtype, fill)
             return self._in_files[key]
         if self.folder is not None:
-            self._in_memory[key] = self._open_file(key, shape, dtype, fill).to(device, copy=True)
+            rows = self._open_file(key, shape, dtype, fill).to(device, copy=True)
         else:
             rows = torch.empty(shape, dtype=dtype, device=device)
             fill(rows)
-            self._in_memory[key] = rows
-        return self._in_memory[key]
+        self._in_memory[key] = rows
+        return rows
 
     def describe_place(self, key: str) -> str:
         """Say where the rows with a key are kept."""
@@ -105,7 +105,6 @@ class FeatureStore:
 
 
 def _reserve(path: Path, n_bytes: int) -> None:
-    """Make a file of some size."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:

@@ -193,7 +193,6 @@ def train_epoch(job: TrainingJob, step: TrainStep, epoch: int, advance: Advance)
 
 
 def _divergence(name: str, step: int, best: BestState) -> str:
-    """Say that training diverged and which state is kept; raise if there is none."""
     epoch = len(best.scores) + 1
     problem = f"{name}: training diverged in step {step} of epoch {epoch}: its loss or gradients are not finite."
     if not best.scores:
