@@ -131,6 +131,23 @@ def support_of() -> Callable[[Path], SupportModel]:
     return lambda folder: support_of(folder, "mean", layers=1)
 
 
+def test_one_thread_at_a_time_runs_an_encoder(
+    encoders: dict[str, Path], support_of: Callable[[Path], SupportModel]
+) -> None:
+    classifier, running, most = support_of(encoders["bert"]).classifier, list[int](), list[int]()
+
+    def enter(*_given: object) -> None:
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.001)
+
+    top = classifier.encoder.layers[-1]
+    top.register_forward_pre_hook(enter)
+    top.register_forward_hook(lambda *_given: running.clear())
+    from_threads(4, classifier.probabilities, [[Text(("good", "film"))]] * 40)
+    assert set(most) == {1}
+
+
 def test_overlapping_blocks_restore_the_switch_of_cudnn() -> None:
     def attend(_: int) -> None:
         with without_cudnn_attention():

@@ -55,6 +55,15 @@ def texts_of(*sizes: int, words: Sequence[str] = WORDS) -> list[Text]:
     return [Text(tuple(generator.choice(words, size).tolist()), ("praise", "it") if size % 2 else ()) for size in sizes]
 
 
+def padding_mask(lengths: list[int], width: int) -> torch.Tensor:
+    return (torch.arange(width) < torch.tensor(lengths).unsqueeze(1)).long()
+
+
+def layers_of(model: nn.Module) -> list[nn.Module]:
+    [layers] = [module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module) == 2]
+    return list(layers)
+
+
 def split_table(table: TokenTable) -> list[TokenTable]:
     """A table for each text."""
     tables = []

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 from fresh.nn.encoder import quiet
 
@@ -146,16 +145,7 @@ TOKENIZERS: dict[str, Callable[[], PreTrainedTokenizerFast]] = {
     "modernbert": modernbert_tokenizer,
 }
 
-MODELS: dict[str, tuple[Callable[..., PreTrainedConfig], Callable[[Any], PreTrainedModel]]] = {
-    "bert": (transformers.BertConfig, transformers.BertModel),
-    "roberta": (transformers.RobertaConfig, transformers.RobertaModel),
-    "distilbert": (transformers.DistilBertConfig, transformers.DistilBertModel),
-    "electra": (transformers.ElectraConfig, transformers.ElectraModel),
-    "mpnet": (transformers.MPNetConfig, transformers.MPNetModel),
-    "modernbert": (transformers.ModernBertConfig, transformers.ModernBertModel),
-}
-
-ARCHITECTURES = tuple(MODELS)
+ARCHITECTURES = tuple(TOKENIZERS)
 
 
 def build(architecture: str, folder: Path, mean: bool = False) -> Path:
@@ -164,12 +154,11 @@ def build(architecture: str, folder: Path, mean: bool = False) -> Path:
     :param mean: Say, in the way of sentence-transformers, that it pools by the mean.
     """
     tokenizer = TOKENIZERS[architecture]()
-    make_config, make_model = MODELS[architecture]
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "cls", "sep")}
     with torch.random.fork_rng(devices=[]), quiet():
         torch.manual_seed(ARCHITECTURES.index(architecture))
-        config = make_config(vocab_size=len(tokenizer), **ids, **shape(architecture))
-        make_model(config).save_pretrained(folder)
+        config = AutoConfig.for_model(architecture, vocab_size=len(tokenizer), **ids, **shape(architecture))
+        AutoModel.from_config(config).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     if mean:
         write_pooling(folder, "mean")

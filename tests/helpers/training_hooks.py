@@ -13,9 +13,9 @@ def interrupt_training(patch: pytest.MonkeyPatch, epochs: int, steps: int = 0) -
     """Raise KeyboardInterrupt after some epochs, counted over all networks, and some steps of the next epoch."""
     real, whole_epochs = fresh.training.loop.train_epoch, iter(range(epochs))
 
-    def train_epoch(job: Any, step: TrainStep, epoch: int, advance: Any, stop: Any = None) -> Any:
+    def train_epoch(job: Any, step: TrainStep, epoch: int, advance: Any) -> Any:
         if next(whole_epochs, None) is not None:
-            return real(job, step, epoch, advance, stop)
+            return real(job, step, epoch, advance)
         steps_left = iter(range(steps - 1))
 
         def advance_or_stop(n_steps: int, note: str) -> None:
@@ -25,7 +25,7 @@ def interrupt_training(patch: pytest.MonkeyPatch, epochs: int, steps: int = 0) -
 
         if not steps:
             raise KeyboardInterrupt
-        return real(job, step, epoch, advance_or_stop, stop)
+        return real(job, step, epoch, advance_or_stop)
 
     patch.setattr(fresh.training.loop, "train_epoch", train_epoch)
 
@@ -52,12 +52,12 @@ def list_epochs(patch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     real = fresh.training.loop._train
 
-    def train(job: fresh.training.loop.TrainingJob, advance: Any, stop: Any) -> Any:
+    def train(job: fresh.training.loop.TrainingJob, advance: Any) -> Any:
         def noting(n_steps: int, note: str) -> None:
             names.extend([job.context.name] if note else [])
             advance(n_steps, note)
 
-        return real(job, noting, stop)
+        return real(job, noting)
 
     patch.setattr(fresh.training.loop, "_train", train)
     return names

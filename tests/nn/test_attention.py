@@ -1,198 +1,41 @@
-"""Recorded weights are those of transformers' eager attention; attention without padding finds what a mask finds."""
+"""Attention without padding finds what attention with a mask finds."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 import torch
-import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel
 
-from fresh.errors import EncoderError
 from fresh.nn import attention
 from fresh.nn.attention import (
-    FUSED_MPNET,
-    RECORDABLE,
     UNPADDED,
     UNPADDED_MODELS,
     _attend_unpadded,
     _attend_varlen,
     _has_varlen_kernel,
-    _mask_of,
     _sequence_ends,
-    call_recording,
-    make_recordable,
     without_padding,
 )
 from fresh.nn.encoder import load_encoder
-from tiny import ARCHITECTURES, SHAPE
-
-LENGTHS = (13, 9, 4)
-"""Texts longer than the window of ModernBERT's local layer, and one whose padding sees no token in it."""
-OTHERS: dict[str, dict[str, Any]] = {
-    "DebertaV2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
-    "RoFormer": {"embedding_size": 16},
-    "EuroBert": {"num_key_value_heads": 1, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "mask_token_id": 3},
-    "GPT2": {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "n_layer": 2, "n_head": 2, "n_embd": 16},
-}
-"""Eager attention in two ways, heads that share keys, and attention to earlier tokens only."""
+from fresh.nn.intercept import call_recording, make_recordable
+from networks import layers_of, padding_mask
+from tiny import ARCHITECTURES
 
 every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 
-def padded(lengths: list[int], width: int) -> Tensor:
-    return (torch.arange(width) < torch.tensor(lengths).unsqueeze(1)).long()
-
-
-def uneven(model: PreTrainedModel) -> PreTrainedModel:
-    """A model that attends unevenly, and whose biases are not 0."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(1)
-        for name, weight in model.named_parameters():
-            if "norm" not in name.lower() and "embeddings" not in name:
-                weight.add_(torch.randn_like(weight), alpha=0.25)
-    model.eval()
-    return model
-
-
-def layers_of(model: PreTrainedModel) -> list[nn.Module]:
-    [layers] = [module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module) == 2]
-    return list(layers)
-
-
-def assert_near(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=2e-5)
-
-
-def check_recording(model: PreTrainedModel, mask: Tensor | None) -> None:
-    """Compare weights, outputs and gradients by weights with those of eager attention."""
-    ids = torch.randint(4, 60, (len(LENGTHS), max(LENGTHS)), generator=torch.Generator().manual_seed(2))
-    real = torch.ones_like(ids).bool() if mask is None else mask.bool()
-    is_eager = model.config._attn_implementation == "eager"
-    if not is_eager:
-        model.set_attn_implementation("eager")
-    expected = model(ids, attention_mask=mask, output_attentions=True)
-    wanted = torch.autograd.grad(expected.last_hidden_state[real].sin().sum(), expected.attentions)
-    if not is_eager:
-        model.set_attn_implementation("sdpa")
-    make_recordable(model)
-    unchanged = FUSED_MPNET if isinstance(model, transformers.MPNetModel) else "eager"
-    assert model.config._attn_implementation == (unchanged if is_eager else RECORDABLE)
-    for chosen in ([0], [1], [1, 0]):
-        layers = [layers_of(model)[number] for number in chosen]
-        output, weights = call_recording(lambda: model(ids, attention_mask=mask).last_hidden_state, layers)
-        assert_near(output[real], expected.last_hidden_state[real])
-        gradients = torch.autograd.grad(output[real].sin().sum(), weights)
-        for number, found, gradient in zip(chosen, weights, gradients, strict=True):
-            pairs = (real[:, None, :, None] & real[:, None, None, :]).expand_as(found)
-            assert_near(found[pairs], expected.attentions[number][pairs])
-            assert_near(gradient[pairs], wanted[number][pairs])
-
-
-@every_architecture
-@pytest.mark.parametrize("is_padded", [False, True])
-def test_recorded_weights_are_those_of_eager_attention(
-    architecture: str, is_padded: bool, encoders: dict[str, Path]
-) -> None:
-    model = uneven(load_encoder(str(encoders[architecture])).model)
-    check_recording(model, padded(list(LENGTHS), max(LENGTHS)) if is_padded else None)
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_architectures_are_recorded_too(name: str) -> None:
-    shape = {} if name == "GPT2" else SHAPE
-    config = getattr(transformers, f"{name}Config")(vocab_size=100, **shape, **OTHERS[name])
-    model = uneven(getattr(transformers, f"{name}Model")(config))
-    check_recording(model, torch.ones(len(LENGTHS), max(LENGTHS)).long())
-    if name != "GPT2":  # which pads on the left
-        check_recording(model, padded(list(LENGTHS), max(LENGTHS)))
-
-
-def test_an_encoder_without_weights_to_record_is_refused() -> None:
-    model = transformers.FNetModel(transformers.FNetConfig(vocab_size=100, **SHAPE)).eval()
-    with pytest.raises(EncoderError, match=r"attention weights.*integrated_gradients"):
-        call_recording(lambda: model(torch.arange(8).view(1, 8)), layers_of(model))
-
-
-def test_each_thread_records_its_own_layers_and_leaves_no_trace(encoders: dict[str, Path]) -> None:
-    model = load_encoder(str(encoders["bert"])).model
-    make_recordable(model)
-    ids, layers = torch.arange(8).view(1, 8) + 3, layers_of(model)
-    found: dict[int, list[Tensor]] = {}
-
-    def record(number: int) -> None:
-        for _ in range(20):
-            _, found[number] = call_recording(lambda: model(ids), layers[:number])
-
-    record(1)
-    before = [len(module._forward_hooks) for module in model.modules()]
-    threads = [Thread(target=record, args=(number,)) for number in (1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [len(found[number]) for number in (1, 2)] == [1, 2]
-    assert torch.equal(found[1][0], found[2][0])
-    assert sum(before) <= sum(len(module._forward_hooks) for module in model.modules())
-    with pytest.raises(KeyboardInterrupt):
-        call_recording(interrupt, layers)
-    assert attention._recorders.get({}) == {}
-
-
-def interrupt() -> None:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-def test_the_softmax_has_at_least_32_bits(dtype: torch.dtype, encoders: dict[str, Path]) -> None:
-    model = load_encoder(str(encoders["bert"])).model
-    make_recordable(model)
-    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
-        model.double() if dtype == torch.float64 else None
-        _, [weights] = call_recording(lambda: model(torch.arange(8).view(1, 8) + 3), layers_of(model)[:1])
-    assert weights.dtype == torch.promote_types(dtype, torch.float32)
-    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
-
-
-def test_dropout_comes_after_what_is_recorded(encoders: dict[str, Path]) -> None:
-    model = load_encoder(str(encoders["bert"])).model
-    make_recordable(model)
-    ids, layers = torch.arange(8).view(1, 8) + 3, layers_of(model)[:1]
-    calm, [expected] = call_recording(lambda: model(ids).last_hidden_state, layers)
-    layers[0].get_submodule("attention.self").train()
-    layers[0].get_submodule("attention.self.dropout").p = 0.5  # type: ignore[assignment]
-    outputs = [call_recording(lambda: model(ids).last_hidden_state, layers) for _ in range(2)]
-    assert all(torch.equal(weights, expected) for _, [weights] in outputs)
-    assert not torch.equal(outputs[0][0], outputs[1][0])
-    assert not torch.equal(outputs[0][0], calm)
-
-
-# Without padding
-
 LENGTH_LISTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
-
-
-@given(lengths=LENGTH_LISTS, more=st.integers(0, 3))
-def test_ends_cut_one_row_into_texts_and_their_padding(lengths: list[int], more: int) -> None:
-    width = max(lengths) + more
-    mask = padded(lengths, width)
-    ends = _sequence_ends(mask)
-    assert ends.dtype == torch.int32
-    assert int(ends[0]) == 0
-    assert ends.diff().tolist() == [size for length in lengths for size in (length, width - length)]
-    assert torch.equal(_mask_of(ends, width), mask.bool())
 
 
 def flash_by_hand(query: Tensor, key: Tensor, value: Tensor, *given: Any, scale: float | None = None) -> list[Tensor]:
     """Attend within each sequence, as the kernel of a GPU is documented to."""
     ends, _, longest, _, dropout, causal, debug = given
-    assert (dropout, causal, debug) == (0.0, False, False)
+    assert (dropout, causal, debug, ends.dtype) == (0.0, False, False, torch.int32)
     assert int(ends.diff().max()) <= longest
     out = torch.full_like(query, torch.nan)
     for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
@@ -216,7 +59,7 @@ def test_sequences_of_all_lengths_see_what_a_mask_lets_them_see(lengths: list[in
     width = max(lengths) + more
     generator = torch.Generator().manual_seed(seed)
     query, key, value = (torch.randn(len(lengths), 2, width, 8, generator=generator) for _ in range(3))
-    mask = padded(lengths, width)
+    mask = padding_mask(lengths, width)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.ops.aten, "_flash_attention_forward", flash_by_hand)
         found = _attend_varlen(query, key, value, _sequence_ends(mask), scaling=0.3)
@@ -273,7 +116,7 @@ def test_a_full_gpu_says_nothing_about_its_kernels(error: RuntimeError, monkeypa
 def test_encoders_put_out_the_same_without_padding(architecture: str, more: int, encoders: dict[str, Path]) -> None:
     model = load_encoder(str(encoders[architecture])).model
     make_recordable(model)
-    mask = padded([7, 4, 5], 7 + more)
+    mask = padding_mask([7, 4, 5], 7 + more)
     ids = torch.arange(mask.numel()).view_as(mask) % 40 + 3
     before = model.config._attn_implementation
 
@@ -320,7 +163,7 @@ def test_the_kernel_is_tried_before_any_step_is_captured(
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_a_gpu_finds_the_same_with_its_own_kernel() -> None:
-    mask = padded([37, 64, 1, 50], 64).cuda()
+    mask = padding_mask([37, 64, 1, 50], 64).cuda()
     torch.manual_seed(0)
     query, key, value = parts = [torch.randn(4, 2, 64, 32, device="cuda").bfloat16().requires_grad_() for _ in range(3)]
     results: list[list[Tensor]] = []

@@ -35,16 +35,6 @@ def batch_of(texts: Sequence[Rows], padding: int) -> Batch:
     return Collator(table_of(texts), CPU, padding)(np.arange(len(texts)))
 
 
-def test_shorter_texts_are_padded() -> None:
-    batch = batch_of([encoded([-1, 0, 0, -1], 1), encoded([-1, -1], 0)], padding=9)
-    assert batch.ids.tolist() == [[10, 11, 12, 13], [10, 11, 9, 9]]
-    assert batch.types.tolist() == [[0, 1, 0, 1], [0, 1, 0, 0]]
-    assert batch.positions.tolist() == [[2, 3, 4, 5], [2, 3, 2, 2]]
-    assert batch.word_of.tolist() == [[-1, 0, 0, -1], [-1, -1, -1, -1]]
-    assert batch.mask.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
-    assert (batch.n_words, batch.n_read) == ((1, 0), (1, 0))
-
-
 @given(st.lists(st.lists(st.integers(1, 3), max_size=6), min_size=1, max_size=5), st.integers(0, 9))
 def test_tokens_add_up_to_words(texts: list[list[int]], seed: int) -> None:
     owners = [[-1, *(word for word, n in enumerate(sizes) for _ in range(n)), -1] for sizes in texts]

@@ -24,6 +24,12 @@ from weights import Change, prefixed, renamed, rewrite, with_more, with_number, 
 EMBEDDING_WIDTH = {"electra": 8}
 
 
+@pytest.fixture
+def folder(encoders: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of a tiny BERT, which a test may change."""
+    return shutil.copytree(encoders["bert"], tmp_path / "bert")
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_parts_of_every_architecture_are_found(architecture: str, encoders: dict[str, Path]) -> None:
     encoder = load_encoder(str(encoders[architecture]))
@@ -38,8 +44,7 @@ def test_the_parts_of_every_architecture_are_found(architecture: str, encoders: 
 
 
 @pytest.mark.parametrize(("mode", "pooling"), [("mean", "mean"), ("cls", "start")])
-def test_an_encoder_pools_as_it_was_trained(mode: str, pooling: str, tmp_path: Path) -> None:
-    folder = build("bert", tmp_path / "bert")
+def test_an_encoder_pools_as_it_was_trained(mode: str, pooling: str, folder: Path) -> None:
     assert load_encoder(str(folder)).pooling == "start"
     write_pooling(folder, mode)
     assert load_encoder(str(folder)).pooling == pooling
@@ -150,9 +155,8 @@ class Trap:
     ],
 )
 def test_a_folder_without_a_usable_encoder_is_refused(
-    spoil: Callable[[Path], None], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spoil: Callable[[Path], None], reason: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = build("bert", tmp_path / "bert")
     spoil(folder)
     with pytest.raises(EncoderError) as caught:
         load_encoder(str(folder))
@@ -161,8 +165,7 @@ def test_a_folder_without_a_usable_encoder_is_refused(
     assert capsys.readouterr().out == ""
 
 
-def test_an_encoder_without_its_words_is_refused(tmp_path: Path) -> None:
-    folder = build("bert", tmp_path / "bert")
+def test_an_encoder_without_its_words_is_refused(folder: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     with pytest.raises(EncoderError, match=rf"{folder} .*vocabulary \(tokenizer\.json\)"):
@@ -198,17 +201,14 @@ HEADS = {
         (renamed("pooler.dense", "pooler.linear"), "Unexpected: pooler.linear.bias, pooler.linear.weight."),
     ],
 )
-def test_missing_and_unexpected_weights_are_named(change: Change, found: str, tmp_path: Path) -> None:
-    folder = build("bert", tmp_path / "bert")
+def test_missing_and_unexpected_weights_are_named(change: Change, found: str, folder: Path) -> None:
     rewrite(folder, change)
     with pytest.raises(EncoderError, match=rf"{folder} are not those of a BertModel .*\. {re.escape(found)}"):
         load_encoder(str(folder), "mean")
 
 
-def test_more_layers_than_weights_are_refused_before_they_are_built(tmp_path: Path) -> None:
-    folder = build("bert", tmp_path / "bert")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 10**8}), encoding="utf-8")
+def test_more_layers_than_weights_are_refused_before_they_are_built(folder: Path) -> None:
+    change(folder, num_hidden_layers=10**8)
     n_weights = len(load_file(folder / "model.safetensors"))
     says = f"specifies 100,000,000 layers, but model.safetensors contains only {n_weights} tensors"
     with pytest.raises(EncoderError, match=says):
@@ -226,16 +226,14 @@ def test_renamed_weights_are_refused_for_every_architecture(architecture: str, t
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("key", ["embeddings.word_embeddings.weight", "encoder.layer.1.output.dense.bias"])
-def test_weights_must_be_finite_numbers(key: str, number: float, tmp_path: Path) -> None:
-    folder = build("bert", tmp_path / "bert")
+def test_weights_must_be_finite_numbers(key: str, number: float, folder: Path) -> None:
     rewrite(folder, with_number(key, number))
     expected = f"The encoder {folder} has weights that are not finite numbers (NaN or infinity): {key}. "
     with pytest.raises(EncoderError, match=f"^{re.escape(expected)}"):
         load_encoder(str(folder))
 
 
-def test_weights_may_be_large(tmp_path: Path) -> None:
-    folder = build("bert", tmp_path / "bert")
+def test_weights_may_be_large(folder: Path) -> None:
     rewrite(folder, lambda weights: {**weights, "pooler.dense.bias": torch.full((WIDTH,), 3e38)})
     assert load_encoder(str(folder)).model.state_dict()["pooler.dense.bias"].sum().isinf()
 
@@ -266,9 +264,8 @@ def test_buffers_and_names_of_old_checkpoints_are_read(architecture: str, tmp_pa
     assert not encoder.random_pooler
 
 
-def test_only_a_pooler_that_the_files_lack_is_random(encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_only_a_pooler_that_the_files_lack_is_random(encoders: dict[str, Path], folder: Path) -> None:
     assert not any(load_encoder(str(folder)).random_pooler for folder in encoders.values())
-    folder = build("bert", tmp_path / "bert")
     rewrite(folder, without("pooler.dense.weight", "pooler.dense.bias"))
     assert load_encoder(str(folder)).random_pooler
 

@@ -154,45 +154,22 @@ def test_a_recurrent_layer_reads_with_16_bits_on_a_processor_without_avx_512() -
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}, check=True)
 
 
-def test_words_are_weighed_and_nothing_else() -> None:
-    word_of = side_by_side(TEXTS, width=12)
-    with torch.no_grad():
-        logits, weights = weighing()(numbers(3, 12, WIDE), word_of)
-    assert logits.shape == (3, 3)
-    torch.testing.assert_close(weights.sum(1), torch.tensor([1.0, 1.0, 0.0]))
-    for row, n_words in enumerate(N_WORDS):
-        assert (weights[row, :n_words] > 0).all()
-        assert not weights[row, n_words:].any()
-    assert weights[0, :3].std() > 0.001
-
-
 @torch.no_grad()
 def test_the_weighing_head_by_hand() -> None:
-    head, word_of = weighing(), side_by_side(TEXTS[:1])
-    hidden = numbers(1, word_of.shape[1], WIDE)
-    words, _ = _pool_words(hidden, word_of)
-    read = both_ways(head.recurrent)(words[:, :3])[0][0]  # (words, 2 * RECURRENT_WIDTH)
-    scores = [float(head.importance.weight[0] @ torch.tanh(head.key(vector))) for vector in read]
-    weights = torch.tensor(scores).softmax(-1)
-    summed = sum(
-        (weight * vector for weight, vector in zip(weights, read, strict=True)), torch.zeros(2 * RECURRENT_WIDTH)
-    )
-    expected = head.out(head.middle(summed).clamp(min=0))
-    logits, found = head(hidden, word_of)
-    torch.testing.assert_close(logits[0], expected)
-    torch.testing.assert_close(found[0, :3], weights)
-
-
-@torch.no_grad()
-def test_a_text_is_weighed_alike_whatever_stands_beside_it() -> None:
-    head = weighing()
-    word_of = side_by_side(TEXTS, width=15)
+    head, word_of = weighing(), side_by_side(TEXTS, width=15)
     hidden = numbers(3, 15, WIDE)
     logits, weights = head(hidden, word_of)
-    for row, text in enumerate(TEXTS):
-        alone, own = head(hidden[row : row + 1, : len(text)], side_by_side([text]))
-        torch.testing.assert_close(logits[row], alone[0])
-        torch.testing.assert_close(weights[row, : len(text)], own[0])
+    words, _ = _pool_words(hidden, word_of)
+    for row, n_words in enumerate(N_WORDS):
+        expected, summed = torch.zeros(15), torch.zeros(2 * RECURRENT_WIDTH)
+        if n_words:
+            read = both_ways(head.recurrent)(words[row : row + 1, :n_words])[0][0]  # (words, 2 * RECURRENT_WIDTH)
+            expected[:n_words] = (torch.tanh(head.key(read)) @ head.importance.weight[0]).softmax(-1)
+            summed = expected[:n_words] @ read
+        torch.testing.assert_close(weights[row], expected)
+        torch.testing.assert_close(logits[row], head.out(head.middle(summed).clamp(min=0)))
+        assert not weights[row, n_words:].any()
+    assert weights[0, :3].std() > 0.001
 
 
 def test_weights_are_as_exact_as_the_network() -> None:

@@ -228,14 +228,14 @@ def test_each_measure_keeps_what_a_training_by_it_alone_would(
     assert same(model, train(config, OWN))
     assert same(take_up(context), model)
     for name, scores in (("first", first), ("second", second)):
-        assert same(take_up(context.in_subfolder(name)), train(config, scores)), name
+        assert same(take_up(replace(context, folder=folder / name)), train(config, scores)), name
 
 
 def test_a_resumed_training_knows_the_best_state_by_each_measure(tmp_path: Path) -> None:
     scores = {"own": OWN, "other": [0.4, 0.2, 0.3, 0.1]}
     train_judged(tmp_path, {name: values[:2] for name, values in scores.items()}, n_epochs=2)
     train_judged(tmp_path, {name: values[2:] for name, values in scores.items()})
-    best = take_up(RunContext("net", folder=tmp_path).in_subfolder("other"))
+    best = take_up(RunContext("net", folder=tmp_path / "other"))
     assert same(best, train(replace(CONFIG, patience=4), scores["other"]))
     with pytest.raises(ModelError, match=OTHER_NETWORK):
         train_judged(tmp_path, {"own": OWN, "another": OWN})

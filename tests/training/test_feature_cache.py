@@ -16,6 +16,7 @@ import fresh.training.loop
 import small
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
+from fresh.nn.batch import TokenTable
 from fresh.nn.batching import run_batches
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
@@ -296,23 +297,26 @@ def long_and_short() -> list[Text]:
 
 def test_a_key_depends_on_all_that_the_output_depends_on(encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders["bert"])
-    table, halves = classifier.tokenizer(long_and_short()), classifier.split
-    assert halves is not None
-    keys = [_cache_key(halves, table, dtype) for dtype in (torch.float32, torch.bfloat16)]
+    whole = classifier.tokenizer(long_and_short())
+
+    def key_of(table: TokenTable, dtype: torch.dtype = torch.float32) -> str:
+        assert classifier.split is not None
+        return _cache_key(classifier.n_frozen, classifier.split.lower, table, dtype)
+
+    keys = [key_of(whole), key_of(whole, torch.bfloat16)]
     for name in ("ids", "types", "positions", "starts"):
-        array = getattr(table, name).copy()
+        array = getattr(whole, name).copy()
         array[2] += 1
-        keys.append(_cache_key(halves, replace(table, **{name: array}), torch.float32))
-    swapped = replace(table, types=table.positions, positions=table.types)
-    keys.append(_cache_key(halves, swapped, torch.float32))
+        keys.append(key_of(replace(whole, **{name: array})))
+    keys.append(key_of(replace(whole, types=whole.positions, positions=whole.types)))
     with torch.no_grad():
         last_matrix(classifier).weight.add_(1)
         next(iter(classifier.encoder.layers[1].parameters())).add_(1)
-        assert _cache_key(halves, table, torch.float32) == keys[0]  # the upper layer is not frozen
+        assert key_of(whole) == keys[0]  # the upper layer is not frozen
         next(iter(classifier.encoder.layers[0].parameters())).add_(1)
-        keys.append(_cache_key(halves, table, torch.float32))
+        keys.append(key_of(whole))
         classifier.encoder.word_embeddings.weight[5, 3] += 1
-        keys.append(_cache_key(halves, table, torch.float32))
+        keys.append(key_of(whole))
     assert len(set(keys)) == 9
 
 
@@ -333,7 +337,7 @@ def test_the_output_of_the_frozen_layers_is_cached(
     assert found.hidden is not None
     states, is_token = found.hidden, batch.mask.bool()
     with torch.inference_mode():
-        expected = classifier.split.run_lower(batch)[is_token]
+        expected = classifier.windows.run(classifier.split.lower, batch)[is_token]
     assert states.dtype == torch.float32
     far = 1e-5 if dtype == torch.float32 else 0.02
     torch.testing.assert_close(states[is_token], expected, atol=far, rtol=far)

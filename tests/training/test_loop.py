@@ -2,8 +2,6 @@
 
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.experiments.grid import key_settings, result_settings
 from fresh.pipeline import resolve_settings
-from fresh.progress import Advance
 from fresh.training.config import LATER, ClassifierConfig
 from fresh.training.loop import RunContext, TrainingJob, fit, fit_side_by_side, fixed_seed
 from fresh.training.step import TrainStep
@@ -222,45 +219,33 @@ def test_the_query_is_learned(pair_support: SupportModel, toy_pairs: Splits) -> 
         assert np.mean([answer.label == label for answer in answers]) > 0.9
 
 
-class _FilesOfOneStep:
-    """Lists the files of this package that run between two training steps."""
-
-    def __init__(self) -> None:
-        self.files: set[str] = set()
-        self.n_steps = 0
-
-    def say(self, _line: str) -> None:
-        return None
-
-    @contextmanager
-    def task(self, _name: str, _total: int | None) -> Iterator[Advance]:
-        def advance(n_steps: int, _note: str) -> None:
-            self.n_steps += n_steps
-            sys.setprofile(self.profile if self.n_steps == 3 else None)
-
-        yield advance
-
-    def profile(self, frame: Any, event: str, _argument: object) -> None:
-        root = str(Path(fresh.__file__).parent)
-        if event == "call" and frame.f_code.co_filename.startswith(root):
-            self.files.add(frame.f_code.co_filename.removeprefix(root))
-
-
-def test_few_files_run_in_a_training_step(toy: Splits, quick: ClassifierConfig) -> None:
+@pytest.mark.parametrize("pooling", ["start", "mean"])
+@pytest.mark.parametrize("layers", [1, "all"])
+def test_few_files_run_in_a_training_step(
+    layers: Any, pooling: Any, toy: Splits, quick: ClassifierConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A step is small enough to be understood."""
-    progress = _FilesOfOneStep()
-    before = sys.getprofile()
-    try:
-        network = replace(quick.network, pooling="mean")  # as the default encoder has it
-        config = ClassifierConfig(network, replace(quick.train, epochs=1))
-        SupportModel.train(toy.train[:64], toy.dev, config, RunContext("x", progress))
-    finally:
-        sys.setprofile(before)
-    files = {*progress.files, "/training/loop.py"}  # which is in the midst of it
-    assert {name for name in files if name.startswith("/training/")} == {
-        f"/training/{n}.py" for n in ("loop", "step", "fit")
-    }
-    assert len(files) <= 8, sorted(files)
+    names, root = {"training/loop.py"}, Path(fresh.__file__).parent
+    real = TrainStep.__call__
+
+    def profile(frame: Any, _event: str, _argument: object) -> None:
+        path = Path(frame.f_code.co_filename)
+        if path.is_relative_to(root):
+            names.add(path.relative_to(root).as_posix())
+
+    def step(self: TrainStep, *given: Any) -> None:
+        sys.setprofile(profile)
+        try:
+            real(self, *given)
+        finally:
+            sys.setprofile(None)
+
+    monkeypatch.setattr(TrainStep, "__call__", step)
+    network = replace(quick.network, pooling=pooling, layers=layers)
+    SupportModel.train(toy.train[:16], toy.dev[:4], ClassifierConfig(network, replace(quick.train, epochs=1)))
+    in_training = {name for name in names if name.startswith("training/")}
+    assert in_training == {"training/loop.py", "training/step.py", "training/fit.py"}
+    assert len(names) <= 8, sorted(names)
 
 
 # Learning rates that change

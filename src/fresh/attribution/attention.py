@@ -12,11 +12,10 @@ from torch import Tensor
 from fresh.attribution.gradient import BUDGET_SHARE, explained_probabilities, leaf
 from fresh.attribution.support_model import Scores, SupportModel, normalize
 from fresh.document import Document, Saliency
-from fresh.nn.attention import call_recording
 from fresh.nn.batch import Batch, sum_by_word
 from fresh.nn.classifier import Classifier, Output
 from fresh.nn.heads import AttentiveHead
-from fresh.nn.intercept import call_intercepted
+from fresh.nn.intercept import call_intercepted, call_recording
 
 Layers = int | Literal["all"]
 

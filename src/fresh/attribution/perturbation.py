@@ -42,7 +42,6 @@ class Occlusion:
         return [saliency for group in _group(documents) for saliency in self._score_group(group)]
 
     def _score_group(self, documents: Sequence[Document]) -> list[Saliency]:
-        """Score some documents, reading all their variants together."""
         classifier, texts = self.support.classifier, [text_of(document) for document in documents]
         n_read = classifier.tokenizer(texts).n_read
         n_variants = n_read + 1
@@ -65,7 +64,6 @@ class Occlusion:
 
 
 def _group(documents: Sequence[Document]) -> Iterator[list[Document]]:
-    """Group documents so that their variants fit into memory."""
     group: list[Document] = []
     for document in documents:
         if group and sum(len(item.words) for item in group) + len(document.words) > WORDS_AT_ONCE:
@@ -97,8 +95,7 @@ class _Surrogate(ABC):
         return saliencies
 
     @abstractmethod
-    def _method(self) -> MakeMethod:
-        """Import captum's method, or name the extra that installs it."""
+    def _method(self) -> MakeMethod: ...
 
     def _score_one(self, document: Document, make_method: MakeMethod) -> Saliency:
         classifier, text = self.support.classifier, text_of(document)

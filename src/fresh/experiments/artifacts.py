@@ -77,7 +77,8 @@ def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
 
 def gate_context(discretizer: str, context: RunContext) -> RunContext:
     """Return the context with a gate's best state for one way to cut it."""
-    return context if discretizer == RATIO_DISCRETIZERS[0] else context.in_subfolder(discretizer)
+    is_first = discretizer == RATIO_DISCRETIZERS[0]
+    return context if is_first or context.folder is None else replace(context, folder=context.folder / discretizer)
 
 
 def has_scores(folder: Path) -> bool:

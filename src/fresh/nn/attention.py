@@ -1,157 +1,25 @@
-"""How encoders attend: with torch's fused kernel, with recorded weights, or without padding in training on a GPU."""
+"""Attention without padding, for training with 16 bits on a GPU."""
+
+# Kernels that take a mask are slower than those that take none, so all texts of a batch stand in one row, each a
+# sequence of its own. So does the padding after each text, which keeps the shape the same for CUDA graphs.
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AttentionInterface, MPNetModel, PreTrainedModel
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
-from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAttention
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.masking_utils import AttentionMaskInterface
 
-from fresh.errors import EncoderError
 from fresh.nn.device import is_out_of_memory, without_cudnn_attention
-from fresh.nn.intercept import Intercepts, call_intercepted
+from fresh.nn.intercept import RECORDABLE, attend, is_recorded
 
-Result = TypeVar("Result")
-
-# Names under which transformers knows attention whose weights can be recorded, and attention without padding.
-RECORDABLE = "fresh_recordable"
 UNPADDED = "fresh_unpadded"
-FUSED_MPNET = "fresh_mpnet"
 # Encoders that leave attention to a function and attend to the whole text in every layer.
 UNPADDED_MODELS = ("bert", "distilbert", "electra", "roberta")
-
-_recorders: ContextVar[Intercepts] = ContextVar("recorders")
-
-
-def make_recordable(model: PreTrainedModel) -> None:
-    """Let an encoder attend with a function that can record its weights; one that attends eagerly stays as it is."""
-    if model.config._attn_implementation == "sdpa":
-        model.set_attn_implementation(RECORDABLE)
-    if isinstance(model, MPNetModel):
-        # transformers 5.0 to 5.22 makes the masks of eager attention with a copy from the CPU, and its 5.17 distances
-        # too: a CUDA graph cannot capture either.
-        model.config._attn_implementation = FUSED_MPNET
-        for module in model.modules():
-            # Classes are changed, not `forward` methods, so that copies and pickles work.
-            if type(module) is MPNetEncoder:
-                module.__class__ = _MPNetEncoder
-            elif type(module) is MPNetSelfAttention:
-                module.__class__ = _FusedMPNetAttention
-
-
-class _MPNetEncoder(MPNetEncoder):  # type: ignore[misc]
-    """MPNet's layers, with the bias of distances computed on the device of the text."""
-
-    def compute_position_bias(self, hidden: Tensor, *_arguments: Any, **_settings: Any) -> Tensor:
-        positions = torch.arange(hidden.shape[1], device=hidden.device)
-        buckets = self.relative_position_bucket(positions - positions.unsqueeze(1))
-        bias: Tensor = self.relative_attention_bias(buckets).permute(2, 0, 1)
-        return bias.unsqueeze(0)  # (1, heads, tokens, tokens)
-
-
-class _FusedMPNetAttention(MPNetSelfAttention):  # type: ignore[misc]
-    """MPNet's attention in one kernel, except where its weights are recorded."""
-
-    # Integrated gradients of MultiRC on an H200: 112 texts a second with it, 81 with eager attention.
-    def forward(
-        self,
-        hidden_states: Tensor,
-        attention_mask: Tensor | None = None,
-        position_bias: Tensor | None = None,
-        output_attentions: bool = False,
-        **settings: Any,
-    ) -> tuple[Tensor, ...]:
-        """Attend.
-
-        :param attention_mask: False for padding. Shape: (batch, 1, 1, tokens).
-        """
-        assert position_bias is not None
-        query = self.q(hidden_states)
-        bias = position_bias.to(query.dtype)
-        if attention_mask is not None:
-            # The lowest number, not minus infinity: a row that may attend to nothing must not become NaN.
-            bias = bias.masked_fill(~attention_mask, torch.finfo(bias.dtype).min)
-        if output_attentions or self.dropout in _recorders.get({}):
-            return super().forward(hidden_states, None, bias, output_attentions, **settings)  # type: ignore[no-any-return]
-        shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
-        states = (part.view(shape).transpose(1, 2) for part in (query, self.k(hidden_states), self.v(hidden_states)))
-        dropout = self.dropout.p if self.training else 0.0
-        context = functional.scaled_dot_product_attention(*states, bias, dropout)
-        return (self.o(context.transpose(1, 2).flatten(2)),)
-
-
-def _make_padding_mask(*_arguments: Any, attention_mask: Tensor | None = None, **_settings: Any) -> Tensor | None:
-    return None if attention_mask is None else attention_mask[:, None, None].bool()
-
-
-def call_recording(function: Callable[[], Result], layers: Sequence[nn.Module]) -> tuple[Result, list[Tensor]]:
-    """Call a function that runs an encoder, and record the attention weights of some of its layers.
-
-    The weights are part of the computation, so outputs can be differentiated by them. As with `call_intercepted`, only
-    this thread records, and only during the call.
-
-    :return: The result of the function, and the weights of each layer. Shape: (batch, heads, tokens, tokens).
-    """
-    recorded: dict[nn.Module, Tensor] = {}
-
-    def record(layer: nn.Module, output: Tensor) -> Tensor:
-        if output.dim() == 4 and output.shape[-1] == output.shape[-2]:
-            recorded[layer] = output
-        return output
-
-    recorders = {module: functools.partial(record, layer) for layer in layers for module in layer.modules()}
-    # Encoders that do not go through transformers' attention interface, such as MPNet and DeBERTa, attend eagerly:
-    # their weights pass through a dropout module, which does nothing in evaluation mode.
-    dropouts: Intercepts = {module: recorders[module] for module in recorders if isinstance(module, nn.Dropout)}
-
-    def call() -> Result:
-        _recorders.set(recorders)
-        return call_intercepted(function, dropouts)
-
-    result = copy_context().run(call)
-    if len(recorded) < len(set(layers)):
-        raise EncoderError(
-            "This encoder does not expose its attention weights. Choose a scorer that reads no layer, such as "
-            "integrated_gradients."
-        )
-    return result, [recorded[layer] for layer in layers]
-
-
-def _attend(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **settings: Any
-) -> tuple[Tensor, Tensor | None]:
-    """Attend as transformers' function for SDPA does, or step by step where weights are recorded.
-
-    :param query: Shape: (batch, heads, tokens, size); the output has the shape (batch, tokens, heads, size).
-    :param attention_mask: False where a token must not attend to another. Shape: (batch, 1, tokens, tokens).
-    """
-    record = _recorders.get({}).get(module)
-    if record is None:
-        return AttentionInterface()["sdpa"](module, query, key, value, attention_mask, **settings)  # type: ignore[no-any-return]
-    is_causal, scaling = settings.get("is_causal"), settings.get("scaling")
-    if attention_mask is None and (getattr(module, "is_causal", True) if is_causal is None else is_causal):
-        attention_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
-    n_sharing = query.shape[1] // key.shape[1]  # heads that share keys and values
-    key, value = key.repeat_interleave(n_sharing, 1), value.repeat_interleave(n_sharing, 1)
-    scores = query @ key.mT
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # 16 bits would let weights of words tie
-    scores = scores * (query.shape[-1] ** -0.5 if scaling is None else scaling)
-    if attention_mask is not None:
-        # The lowest number, not minus infinity: a row that may attend to nothing must not become NaN.
-        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
-    weights = record(scores.softmax(-1))  # (batch, heads, tokens, tokens)
-    context = functional.dropout(weights, settings.get("dropout", 0.0)).to(value.dtype) @ value
-    return context.transpose(1, 2).contiguous(), weights
-
-
-# Without padding. Kernels that take a mask are slower than those that take none, so all texts of a batch stand in one
-# row, each a sequence of its own. So does the padding after each text, which keeps the shape the same for CUDA graphs.
 
 
 @contextmanager
@@ -172,9 +40,8 @@ def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
 
 
 def _can_be_unpadded(body: PreTrainedModel) -> bool:
-    config = body.config
-    attends_everywhere = config.model_type in UNPADDED_MODELS and not getattr(config, "is_decoder", False)
-    return attends_everywhere and config._attn_implementation in ("sdpa", RECORDABLE)
+    is_known = body.config.model_type in UNPADDED_MODELS and not getattr(body.config, "is_decoder", False)
+    return is_known and body.config._attn_implementation in ("sdpa", RECORDABLE)
 
 
 def _attend_unpadded(
@@ -185,10 +52,13 @@ def _attend_unpadded(
     :param attention_mask: The ends of sequences, from `_sequence_ends`; None without padding.
     """
     ends, is_half = attention_mask, query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
-    is_recorded = module in _recorders.get({})
-    if ends is None or is_recorded or not is_half or not _has_varlen_kernel(query.device, query.dtype, query.shape[-1]):
+    if (
+        ends is None
+        or is_recorded(module)
+        or not (is_half and _has_varlen_kernel(query.device, query.dtype, query.shape[-1]))
+    ):
         mask = None if ends is None else _mask_of(ends, query.shape[2])[:, None, None]
-        return _attend(module, query, key, value, mask, **{**settings, "is_causal": False})
+        return attend(module, query, key, value, mask, **{**settings, "is_causal": False})
     return _attend_varlen(query, key, value, ends, settings.get("dropout", 0.0), settings.get("scaling")), None
 
 
@@ -249,8 +119,5 @@ def _mask_of(ends: Tensor, width: int) -> Tensor:
     return torch.arange(width, device=ends.device) < lengths.unsqueeze(1)
 
 
-AttentionInterface.register(RECORDABLE, _attend)
-AttentionMaskInterface.register(RECORDABLE, sdpa_mask)
-AttentionMaskInterface.register(FUSED_MPNET, _make_padding_mask)
 AttentionInterface.register(UNPADDED, _attend_unpadded)
 AttentionMaskInterface.register(UNPADDED, _make_unpadded_mask)

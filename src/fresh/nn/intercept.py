@@ -1,17 +1,28 @@
-"""Replace the outputs of modules of a shared network: for one call, and in its own thread only."""
+"""Record and replace what the modules of a shared network compute: for one call, and in its own thread only."""
 
+import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from fresh.errors import EncoderError
 
 Result = TypeVar("Result")
 Intercepts = Mapping[nn.Module, Callable[[Tensor], Tensor]]
 """For each module, the function that its output, or the first of its outputs, goes through."""
 
+# Name under which transformers knows attention whose weights can be recorded.
+RECORDABLE = "fresh_recordable"
+
 _intercepts: ContextVar[Intercepts] = ContextVar("intercepts")
+_recorders: ContextVar[Intercepts] = ContextVar("recorders")
 _installing = threading.Lock()
 
 
@@ -37,3 +48,76 @@ def _hook(module: nn.Module, _inputs: tuple[Any, ...], output: Any) -> Any:
     if change is None:
         return output
     return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
+
+
+def make_recordable(model: PreTrainedModel) -> None:
+    """Let an encoder attend with a function that can record its weights; one that attends eagerly stays as it is."""
+    if model.config._attn_implementation == "sdpa":
+        model.set_attn_implementation(RECORDABLE)
+
+
+def call_recording(function: Callable[[], Result], layers: Sequence[nn.Module]) -> tuple[Result, list[Tensor]]:
+    """Call a function that runs an encoder, and record the attention weights of some of its layers.
+
+    :return: The result of the function, and the weights of each layer, by which outputs can be differentiated.
+        Shape: (batch, heads, tokens, tokens).
+    """
+    recorded: dict[nn.Module, Tensor] = {}
+
+    def record(layer: nn.Module, output: Tensor) -> Tensor:
+        if output.dim() == 4 and output.shape[-1] == output.shape[-2]:
+            recorded[layer] = output
+        return output
+
+    recorders = {module: functools.partial(record, layer) for layer in layers for module in layer.modules()}
+    # Encoders that do not go through transformers' attention interface, such as MPNet and DeBERTa, attend eagerly:
+    # their weights pass through a dropout module, which does nothing in evaluation mode.
+    dropouts: Intercepts = {module: recorders[module] for module in recorders if isinstance(module, nn.Dropout)}
+
+    def call() -> Result:
+        _recorders.set(recorders)
+        return call_intercepted(function, dropouts)
+
+    result = copy_context().run(call)
+    if len(recorded) < len(set(layers)):
+        raise EncoderError(
+            "This encoder does not expose its attention weights. Choose a scorer that reads no layer, such as "
+            "integrated_gradients."
+        )
+    return result, [recorded[layer] for layer in layers]
+
+
+def is_recorded(module: nn.Module) -> bool:
+    """Whether the weights of an attention module are recorded in this call."""
+    return module in _recorders.get({})
+
+
+def attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **settings: Any
+) -> tuple[Tensor, Tensor | None]:
+    """Attend as transformers' function for SDPA does, or step by step where weights are recorded.
+
+    :param query: Shape: (batch, heads, tokens, size); the output has the shape (batch, tokens, heads, size).
+    :param attention_mask: False where a token must not attend to another. Shape: (batch, 1, tokens, tokens).
+    """
+    record = _recorders.get({}).get(module)
+    if record is None:
+        return AttentionInterface()["sdpa"](module, query, key, value, attention_mask, **settings)  # type: ignore[no-any-return]
+    is_causal, scaling = settings.get("is_causal"), settings.get("scaling")
+    if attention_mask is None and (getattr(module, "is_causal", True) if is_causal is None else is_causal):
+        attention_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
+    n_sharing = query.shape[1] // key.shape[1]  # heads that share keys and values
+    key, value = key.repeat_interleave(n_sharing, 1), value.repeat_interleave(n_sharing, 1)
+    scores = query @ key.mT
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # 16 bits would let weights of words tie
+    scores = scores * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if attention_mask is not None:
+        # The lowest number, not minus infinity: a row that may attend to nothing must not become NaN.
+        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
+    weights = record(scores.softmax(-1))  # (batch, heads, tokens, tokens)
+    context = functional.dropout(weights, settings.get("dropout", 0.0)).to(value.dtype) @ value
+    return context.transpose(1, 2).contiguous(), weights
+
+
+AttentionInterface.register(RECORDABLE, attend)
+AttentionMaskInterface.register(RECORDABLE, sdpa_mask)

@@ -1,33 +1,37 @@
 """The base of all networks: an encoder of words and queries, whose top layers are trained, and a head."""
 
+import copy
 import json
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import MPNetModel
+from transformers import MPNetModel, PreTrainedModel
 
 from fresh.errors import EncoderError
-from fresh.nn.attention import make_recordable
 from fresh.nn.batch import Batch, Collator, IntArray, TokenTable, Windows
 from fresh.nn.batching import run_batches
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Encoder, find_non_finite, quiet, read_encoder, shorten_list
 from fresh.nn.heads import use_fast_dropout
-from fresh.nn.split_encoder import SplitEncoder, split_encoder
+from fresh.nn.intercept import make_recordable
+from fresh.nn.mpnet import fuse_attention
 from fresh.nn.tokenizer import Text, WordTokenizer
 
 # A known word, one of a rare script, and one that many tokenizers drop.
 PROBE = ("a", "\U000103a0", "\ue000")
 # Layers times width of `minilm`, for which the usual size of batches was measured; larger encoders read fewer tokens.
 USUAL_SIZE = 6 * 384
+# How far a split encoder may be from the whole one, as a share of its largest output: it computes the same numbers, but
+# kernels may add them in another order.
+SPLIT_TOLERANCE = 1e-4
 
 
 class _Lock(type(threading.RLock())):  # type: ignore[misc]
@@ -37,6 +41,13 @@ class _Lock(type(threading.RLock())):  # type: ignore[misc]
     # would leave the lock held forever.
     def __reduce__(self) -> tuple[type["_Lock"], tuple[()]]:
         return _Lock, ()
+
+
+class SplitEncoder(NamedTuple):
+    """The layers of an encoder that are frozen, and those above them; all weights are the encoder's own."""
+
+    lower: PreTrainedModel
+    upper: PreTrainedModel
 
 
 class Network(nn.Module):
@@ -54,9 +65,10 @@ class Network(nn.Module):
         self.windows = Windows(self.tokenizer.window if config.long == "chunk" else None)
         self.body = encoder.model
         make_recordable(self.body)
+        fuse_attention(self.body)
         use_fast_dropout(self.body)
         self.head = head
-        self._freeze()
+        self._choose_trained_weights()
         self.eval()
         self.n_frozen = 0 if config.layers == "all" else len(encoder.layers) - config.layers
         """Number of layers, from the bottom, that are not trained."""
@@ -65,7 +77,7 @@ class Network(nn.Module):
         if self.n_frozen:
             # Names of parts prove nothing, so splitting an encoder is tried on two texts, one of them padded.
             sample = self.collate(self.tokenizer([Text(("a", "b", "a"), ("b",)), Text(("a",))]))
-            self.split = split_encoder(encoder, self.n_frozen, sample, self.windows)
+            self.split = _split_encoder(encoder, self.n_frozen, sample, self.windows)
 
     @property
     def pooler(self) -> nn.Module | None:
@@ -78,11 +90,6 @@ class Network(nn.Module):
         return next(self.head.parameters()).device
 
     @property
-    def padding(self) -> int:
-        """Id of the token that shorter texts are padded with."""
-        return self.encoder.tokenizer.pad_token_id or 0
-
-    @property
     def budget_share(self) -> float:
         """Share of the usual size of batches that the device has memory for."""
         if self.device.type != "cuda":
@@ -90,7 +97,7 @@ class Network(nn.Module):
         n_layers = getattr(self.body.config, "num_hidden_layers", 1)
         return min(1.0, USUAL_SIZE / (n_layers * self.encoder.width))
 
-    def _freeze(self) -> None:
+    def _choose_trained_weights(self) -> None:
         self.body.requires_grad_(self.config.layers == "all")
         for module in self._trained_modules():
             module.requires_grad_(True)
@@ -102,12 +109,10 @@ class Network(nn.Module):
     def _trained_modules(self) -> list[nn.Module]:
         if self.config.layers == "all":
             return [self.body, self.head]
-        layers = self.encoder.layers
-        if self.config.layers > len(layers):
-            raise ValueError(
-                f"layers must be at most {len(layers)} for this encoder, or all, got {self.config.layers}."
-            )
-        top = list(layers)[len(layers) - self.config.layers :]
+        layers, n_trained = self.encoder.layers, self.config.layers
+        if n_trained > len(layers):
+            raise ValueError(f"layers must be at most {len(layers)} for this encoder, or all, got {n_trained}.")
+        top = list(layers)[len(layers) - n_trained :]
         norm = getattr(self.body, "final_norm", None)
         return [module for module in (*top, norm, self.pooler, self.head) if isinstance(module, nn.Module)]
 
@@ -127,18 +132,16 @@ class Network(nn.Module):
         """
         # Weights of 16 bits: all is computed with 16 bits. Autocast would compute some of it with 32.
         in_bf16 = self.body.dtype == torch.bfloat16
-        precision: AbstractContextManager[object] = nullcontext()
-        if in_bf16:
-            precision = torch.autocast(self.device.type, enabled=False)
-        with self.lock, precision:
+        with self.lock, torch.autocast(self.device.type, enabled=False) if in_bf16 else nullcontext():
             if self.split is None:
                 return self.windows.run(self.body, batch)
-            hidden = self.split.run_lower(batch) if batch.hidden is None else batch.hidden
-            return self.split.run_upper(hidden.to(self.body.dtype) if in_bf16 else hidden, batch)
+            hidden = self.windows.run(self.split.lower, batch) if batch.hidden is None else batch.hidden
+            batch = replace(batch, hidden=hidden.to(self.body.dtype) if in_bf16 else hidden)
+            return self.windows.run(self.split.upper, batch)
 
     def collator(self, table: TokenTable) -> Collator:
         """Prepare to make batches of encoded texts on the network's device."""
-        return Collator(table, self.device, self.padding)
+        return Collator(table, self.device, self.encoder.tokenizer.pad_token_id or 0)
 
     def collate(self, table: TokenTable) -> Batch:
         """Put encoded texts side by side."""
@@ -198,3 +201,56 @@ def load_parts(folder: Path, name: str) -> tuple[Encoder, NetworkConfig, dict[st
     encoder.name = config.encoder
     encoder.identity = about.get("encoder_identity", "")  # models saved by early versions have none
     return encoder, config, about
+
+
+class _PassThrough(nn.Module):
+    """Stands in for the embeddings and returns its input, which is embedded already."""
+
+    def forward(self, input_ids: Tensor | None = None, inputs_embeds: Tensor | None = None, *_: Any, **__: Any) -> Any:
+        return inputs_embeds
+
+
+def _split_encoder(encoder: Encoder, n_lower: int, batch: Batch, windows: Windows) -> SplitEncoder | None:
+    """Split an encoder above its first layers, if the parts compute what the whole encoder does.
+
+    :param batch: A few texts to try it on.
+    """
+    try:
+        layers = list(encoder.layers)
+        split = SplitEncoder(_part_of(encoder, layers[:n_lower], True), _part_of(encoder, layers[n_lower:], False))
+        with torch.inference_mode():
+            whole = windows.run(encoder.model, batch)
+            found = windows.run(split.upper, replace(batch, hidden=windows.run(split.lower, batch)))
+    # Encoders fail in many ways when a part is missing; every one of them means that this encoder cannot be split.
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError, NameError, RuntimeError):
+        return None
+    difference = (found - whole)[batch.mask.bool()].abs().max()
+    return split if bool(difference <= SPLIT_TOLERANCE * whole.abs().max()) else None
+
+
+def _part_of(encoder: Encoder, layers: Sequence[nn.Module], is_lower: bool) -> PreTrainedModel:
+    """Copy an encoder's outer shell around some of its layers; all weights stay shared."""
+    # The encoder's own forward method runs with fewer layers, so that masks, positions and norms stay its own.
+    body: PreTrainedModel = _shallow_copy(encoder.model)
+    if is_lower and "final_norm" in body._modules:
+        body._modules["final_norm"] = nn.Identity()
+    if not is_lower:
+        body._modules["embeddings"] = _PassThrough()
+        body._modules.pop("embeddings_project", None)
+    if "pooler" in body._modules:
+        body._modules["pooler"] = None
+    [path] = [name for name, module in encoder.model.named_modules() if module is encoder.layers]
+    *parents, name = path.split(".")
+    holder: nn.Module = body
+    for parent in parents:
+        inner = _shallow_copy(holder._modules[parent])
+        holder._modules[parent] = inner
+        holder = inner
+    holder._modules[name] = nn.ModuleList(layers)
+    return body
+
+
+def _shallow_copy(module: Any) -> Any:
+    copied = copy.copy(module)
+    copied._modules = dict(module._modules)  # torch 2.6 to 2.13: the table of a module's parts
+    return copied

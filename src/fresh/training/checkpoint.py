@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -111,9 +112,8 @@ class Checkpoint:
 
     def section(self, name: str) -> Weights:
         """Return the tensors of one section, such as `best`, by their own names."""
-        return {
-            key.removeprefix(f"{name}/"): value for key, value in self.tensors.items() if key.startswith(f"{name}/")
-        }
+        start = f"{name}/"
+        return {key.removeprefix(start): value for key, value in self.tensors.items() if key.startswith(start)}
 
 
 @dataclass(slots=True)
@@ -159,9 +159,8 @@ def restore(path: Path | None, model: nn.Module, optimizer: Optimizer, others: I
     saved = Checkpoint.read(path)
     # A finished training that kept only its best state goes on from there.
     weights, running = saved.section("now") or saved.section("best"), saved.section("moving")
-    _check_same_network(path, [*trained_parameters(model), *_running_state(model)], weights | running)
-    if not saved.others.keys() >= {*others}:
-        raise _other_network(path)
+    _check(path, _shapes([*trained_parameters(model), *_running_state(model)]) == _shapes((weights | running).items()))
+    _check(path, saved.others.keys() >= {*others})
     # Not strict: a checkpoint has no frozen weights, which are those of the encoder.
     model.load_state_dict(weights | running, strict=False)
     state = optimizer.state_dict()
@@ -180,7 +179,7 @@ def load_finished(path: Path | None, model: nn.Module, epochs: int, patience: in
     if path is None or not is_training_complete(path, epochs, patience):
         return False
     weights = Checkpoint.read(path, "best/").section("best")
-    _check_same_network(path, trained_parameters(model), weights)
+    _check(path, _shapes(trained_parameters(model)) == _shapes(weights.items()))
     model.load_state_dict(weights, strict=False)
     model.eval()
     return True
@@ -194,13 +193,13 @@ def is_training_complete(path: Path | None, epochs: int, patience: int) -> bool:
         return BestState(list(json.loads(file.metadata()["scores"]))).is_finished(epochs, patience)
 
 
-def _check_same_network(path: Path, expected: Iterable[tuple[str, Tensor]], found: Weights) -> None:
-    if {name: value.shape for name, value in expected} != {name: value.shape for name, value in found.items()}:
-        raise _other_network(path)
+def _shapes(weights: Iterable[tuple[str, Tensor]]) -> dict[str, torch.Size]:
+    return {name: weight.shape for name, weight in weights}
 
 
-def _other_network(path: Path) -> ModelError:
-    return ModelError(f"The checkpoint {path} is of another network. Delete the file to start over.")
+def _check(path: Path, is_same_network: bool) -> None:
+    if not is_same_network:
+        raise ModelError(f"The checkpoint {path} is of another network. Delete the file to start over.")
 
 
 @contextmanager

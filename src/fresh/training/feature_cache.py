@@ -1,11 +1,12 @@
 """Frozen layers run once: their output is cached on the GPU, in memory or in a mapped file."""
 
 import hashlib
+import itertools
 import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,11 +16,11 @@ import psutil
 import torch
 from rich.filesize import decimal
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from fresh.nn.batch import Batch, Collator, IntArray, TokenTable
 from fresh.nn.batching import run_batches
 from fresh.nn.network import Network
-from fresh.nn.split_encoder import SplitEncoder
 from fresh.progress import Progress
 from fresh.training.config import EngineConfig
 
@@ -55,12 +56,12 @@ class FeatureStore:
             self._in_files[key] = self._open_file(key, shape, dtype, fill)
             return self._in_files[key]
         if self.folder is not None:
-            self._in_memory[key] = self._open_file(key, shape, dtype, fill).to(device, copy=True)
+            rows = self._open_file(key, shape, dtype, fill).to(device, copy=True)
         else:
             rows = torch.empty(shape, dtype=dtype, device=device)
             fill(rows)
-            self._in_memory[key] = rows
-        return self._in_memory[key]
+        self._in_memory[key] = rows
+        return rows
 
     def describe_place(self, key: str) -> str:
         """Say where the rows with a key are kept."""
@@ -104,7 +105,6 @@ class FeatureStore:
 
 
 def _reserve(path: Path, n_bytes: int) -> None:
-    """Make a file of some size."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
@@ -139,9 +139,7 @@ class CachedInputs:
 
     def collate(self, numbers: IntArray) -> Batch:
         """Make a batch as wide as the longest of some texts."""
-        lengths = self.table.lengths[numbers]
-        width = int(lengths.max())
-        return self.read(torch.from_numpy(numbers).to(self.device), width, bool((lengths == width).all()))
+        return self.read(torch.from_numpy(numbers).to(self.device), *self.tokens.shape_of(numbers))
 
 
 def cache_inputs(
@@ -150,8 +148,8 @@ def cache_inputs(
     """Put tokenized texts on the device, and run the frozen layers over them unless the store has their output."""
     tokens, split, device = network.collator(table), network.split, network.device
     if split is None or store.config.frozen == "off":
-        is_whole = network.n_frozen and split is None
-        reason = " (the layers of this encoder cannot be run separately)" if is_whole else ""
+        cannot = network.n_frozen and split is None
+        reason = " (the layers of this encoder cannot be run separately)" if cannot else ""
         # The method itself: without a cache, a training step runs nothing of this module.
         return CachedInputs(table, tokens, device, tokens.batch, f"every step runs all layers{reason}")
 
@@ -159,24 +157,21 @@ def cache_inputs(
         with torch.inference_mode(), progress.task("frozen layers", len(table)) as advance:
 
             def work(numbers: IntArray) -> None:
-                lengths, chosen = table.lengths[numbers], torch.from_numpy(numbers).to(device)
-                width = int(lengths.max())
-                hidden = split.run_lower(tokens.batch(chosen, width, bool((lengths == width).all())))
-                places, is_token = tokens.places(chosen, width)
+                batch = tokens(numbers)
+                hidden = network.windows.run(split.lower, batch)
+                places, is_token = tokens.places(torch.from_numpy(numbers).to(device), batch.mask.shape[1])
                 rows.index_copy_(0, places[is_token].to(rows.device), hidden[is_token].to(rows.device, rows.dtype))
                 advance(len(numbers), "")
 
             run_batches(table.lengths, device, work, network.budget_share)
 
-    key, shape = _cache_key(split, table, dtype), (len(table.ids), network.encoder.width)
+    key, shape = _cache_key(network.n_frozen, split.lower, table, dtype), (len(table.ids), network.encoder.width)
     states = store.fetch(key, shape, dtype, device, fill)
-    about = (
-        f"{split.n_lower} frozen layers run once, their output ({decimal(states.nbytes)}) is kept in "
-        f"{store.describe_place(key)}"
-    )
+    size, place = decimal(states.nbytes), store.describe_place(key)
+    about = f"{network.n_frozen} frozen layers run once, their output ({size}) is kept in {place}"
     if states.device == device:
         return CachedInputs(table, tokens, device, partial(tokens.batch, states=states), about)
-    index = Collator(table, states.device, network.padding)
+    index = Collator(table, states.device, padding=0)  # finds places only
 
     def read_from_file(numbers: Tensor, width: int, dense: bool) -> Batch:
         # Rows are gathered on the CPU, from the mapped file, and then copied to the GPU.
@@ -187,10 +182,13 @@ def cache_inputs(
     return CachedInputs(table, tokens, states.device, read_from_file, about)
 
 
-def _cache_key(split: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> str:
+def _cache_key(n_layers: int, lower: PreTrainedModel, table: TokenTable, dtype: torch.dtype) -> str:
     """Digest all that the output depends on, so that other weights, texts or tokens never meet it."""
+    # Not the names of files: an encoder in a folder can change, and two corpora can share texts.
+    weights = itertools.chain.from_iterable(lower.state_dict().items())
+    tokens = map(torch.from_numpy, (table.ids, table.types, table.positions, table.starts))
     digest = hashlib.blake2b(_VERSION, digest_size=16)
-    for part in _key_parts(split, table, dtype):
+    for part in (f"{dtype} {n_layers}", lower.config.to_json_string(), *weights, *tokens):
         # Each part begins with its kind and size: no two lists of parts give the same bytes.
         if isinstance(part, str):
             text = part.encode("utf-8", "surrogatepass")
@@ -199,13 +197,3 @@ def _cache_key(split: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> st
             digest.update(f"\n{part.dtype} {tuple(part.shape)}\n".encode())
             digest.update(part.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _key_parts(split: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> Iterator[str | Tensor]:
-    # Not the names of files: an encoder in a folder can change, and two corpora can share texts.
-    yield f"{dtype} {split.n_lower}"
-    yield split.lower.config.to_json_string()
-    for name, weight in split.lower.state_dict().items():
-        yield name
-        yield weight
-    yield from map(torch.from_numpy, (table.ids, table.types, table.positions, table.starts))
