@@ -6,8 +6,7 @@ import platform
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any, Literal
 
 import torch
 
-from fresh._io import disk_hint, write_text
+from fresh._io import disk_hint
 from fresh.data.splits import Splits
 from fresh.document import Example, Explanation, Mask
 from fresh.errors import DataError
@@ -46,7 +45,7 @@ from fresh.nn.device import is_out_of_memory
 from fresh.persistence import remove_folder
 from fresh.pipeline import RunSettings
 from fresh.predictor import Predictor
-from fresh.progress import SILENT, Advance, Progress
+from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
@@ -56,10 +55,6 @@ from fresh.training.loop import RunContext, inference_precision
 
 CHECKPOINT_SECONDS = 60.0
 """Seconds between two checkpoints of a network; many networks that train at once share a disk."""
-HEARTBEAT_SECONDS = 2.0
-"""Minimum number of seconds between two heartbeats."""
-CLOCK_SLACK = 1.0
-"""Seconds by which the clock of the file system may be slow."""
 METRICS = (
     *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
     *AGREEMENT_MEASURES,
@@ -97,8 +92,8 @@ class Worker:
         """Do a task, unless it is done already or another process works on it."""
         started = time.perf_counter()
         try:
-            pulse = self.store.heartbeat_file(task.key)
-            with self.store.claim(task.key), heartbeat(pulse) as self.progress, warnings.catch_warnings():
+            heartbeat = self.store.heartbeat(task.key)
+            with self.store.claim(task.key), heartbeat as self.progress, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the report has them as notes
                 has_worked = self._do(task)
                 if has_worked and task.kind != "run":
@@ -332,62 +327,3 @@ def _describe_machine() -> dict[str, str]:
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "numpy")}
     return {"card": gpu, "python": platform.python_version(), "processor": platform.machine(), **versions}
-
-
-class _Heartbeat:
-    """Writes progress to a file, where other processes and machines see it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.last = 0.0
-
-    def say(self, line: str) -> None:
-        """Ignore a message."""
-
-    @contextmanager
-    def task(self, name: str, total: int | None) -> Iterator[Advance]:
-        """Start a piece of work, and report how much of it is done."""
-        n_done = 0
-
-        def advance(steps: int, _note: str) -> None:
-            nonlocal n_done
-            n_done += steps
-            if time.monotonic() - self.last >= HEARTBEAT_SECONDS:
-                self.write(f"{name} {n_done / total:.0%}" if total else name)
-
-        self.write(f"{name} 0%" if total else name)
-        yield advance
-
-    def write(self, text: str) -> None:
-        """Write the file; errors, as of a full disk, are ignored."""
-        self.last = time.monotonic()
-        with contextlib.suppress(OSError):
-            self.path.parent.mkdir(exist_ok=True)
-            write_text(self.path, text)
-
-
-@contextmanager
-def heartbeat(path: Path) -> Iterator[Progress]:
-    """Write progress to a file, which is deleted at the end."""
-    remove_heartbeat(path)
-    try:
-        yield _Heartbeat(path)
-    finally:
-        remove_heartbeat(path)
-
-
-def remove_heartbeat(path: Path) -> None:
-    """Delete a heartbeat, perhaps one of a worker that was killed."""
-    with contextlib.suppress(OSError):
-        path.unlink(missing_ok=True)
-
-
-def read_heartbeat(path: Path, since: float = 0.0) -> str:
-    """Read the progress of a task; empty if there is none.
-
-    :param since: When the task started; an older heartbeat is from a worker that was killed.
-    """
-    try:
-        return path.read_text(encoding="utf-8") if path.stat().st_mtime >= since - CLOCK_SLACK else ""
-    except (OSError, ValueError):
-        return ""
