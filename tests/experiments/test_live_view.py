@@ -158,14 +158,21 @@ def test_the_table_fills_up(store: RunStore) -> None:
         ]
 
 
+def beat(store: RunStore, key: str, text: str) -> Path:
+    """Write the heartbeat of a worker."""
+    path = store.heartbeat(key).path
+    path.parent.mkdir()
+    path.write_text(text)
+    return path
+
+
 def test_running_tasks_show_their_progress(store: RunStore) -> None:
     with LiveView(store, ["main"], 6, 2) as view:
         two = [task("scores", "scores-a"), task("run", "ours-sst-0")]
         view.set_tasks(two)
         for one in two:
             view.on_start(one)
-        store.heartbeat_file("scores-a").parent.mkdir()
-        store.heartbeat_file("scores-a").write_text("scores of train 43%")
+        beat(store, "scores-a", "scores of train 43%")
         assert view.in_progress() == [
             "  sst, scores of attention, seed 0 (0 s, scores of train 43%)",
             "  sst, ours, seed 0 (0 s)",
@@ -174,9 +181,7 @@ def test_running_tasks_show_their_progress(store: RunStore) -> None:
 
 
 def test_the_progress_of_a_killed_worker_is_not_shown(store: RunStore) -> None:
-    one, place = task("run", "ours-sst-0"), store.heartbeat_file("ours-sst-0")
-    place.parent.mkdir()
-    place.write_text("predictor 97%")
+    one, place = task("run", "ours-sst-0"), beat(store, "ours-sst-0", "predictor 97%")
     os.utime(place, (time.time() - 60, time.time() - 60))
     with LiveView(store, ["main"], 6, 1) as view:
         view.on_start(one)
@@ -195,8 +200,7 @@ def test_tasks_of_other_processes_are_shown(store: RunStore) -> None:
     view.on_start(one)
     view.on_busy(one)
     assert view.in_progress() == ["  sst, ours, seed 0 (another process)"]
-    store.heartbeat_file("ours-sst-0").parent.mkdir()
-    store.heartbeat_file("ours-sst-0").write_text("predictor 71%")
+    beat(store, "ours-sst-0", "predictor 71%")
     assert view.in_progress() == ["  sst, ours, seed 0 (another process, predictor 71%)"]
     view.on_start(one)
     assert view.in_progress() == ["  sst, ours, seed 0 (0 s, predictor 71%)"]

@@ -37,22 +37,11 @@ def row(example: Example) -> dict[str, Any]:
 
 
 def write_grid(path: Path, *rows: Mapping[str, Any], **parts: Any) -> Path:
-    lines = [f"{name} = {json.dumps(value)}" for name, value in parts.items() if not isinstance(value, dict)]
-    for name, table in parts.items():
-        if isinstance(table, dict):
-            lines += table_lines(name, table)
+    lines = [f"{name} = {inline(value)}" for name, value in parts.items()]
     for own in rows:
         lines += ["[[rows]]", *(f"{name} = {inline(value)}" for name, value in own.items())]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
-
-
-def table_lines(name: str, table: Mapping[str, Any]) -> list[str]:
-    plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
-    inner = [
-        line for key, value in table.items() if isinstance(value, dict) for line in table_lines(f"{name}.{key}", value)
-    ]
-    return [f"[{name}]", *plain, *inner]
 
 
 def inline(value: Any) -> str:
