@@ -20,6 +20,13 @@ ROWS = ({"method": "full_text"}, {"scorer": "attention", "seed": [0, 1]})
 Planned = Callable[..., list[str]]
 
 
+@pytest.fixture
+def write(encoders: dict[str, Path], tmp_path: Path) -> Callable[..., Path]:
+    """Writes a grid file."""
+    settings = small.settings(encoders["bert"])
+    return lambda *rows, **parts: write_grid(tmp_path / "g.toml", *rows, settings=settings, **parts)
+
+
 def test_a_sample_is_random_nested_and_in_order(toy: Splits) -> None:
     assert sample(toy.train, None) == sample(toy.train, 999) == toy.train
     few, more = sample(toy.train, 20), sample(toy.train, 40)
@@ -30,14 +37,13 @@ def test_a_sample_is_random_nested_and_in_order(toy: Splits) -> None:
     assert sample(toy.train, 20) == few
 
 
-def test_a_sample_without_a_class_is_refused(encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_sample_without_a_class_is_refused(write: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "three").mkdir()
     labels = ["a"] * 20 + ["b"] * 20 + ["rare"]
     rows = [{"id": f"{place}", "text": f"a b {place}", "label": own} for place, own in enumerate(labels)]
     for name in ("train", "dev", "test"):
         small.write_jsonl(tmp_path / f"three/{name}.jsonl", rows)
-    corpora = {"three": {"data": "three"}}
-    path = write_grid(tmp_path / "g.toml", {}, settings=small.settings(encoders["bert"]), corpora=corpora)
+    path = write({}, corpora={"three": {"data": "three"}})
 
     def read(n_documents: int) -> Splits:
         [spec] = read_grid(path, documents=n_documents).specs
@@ -49,23 +55,21 @@ def test_a_sample_without_a_class_is_refused(encoders: dict[str, Path], tmp_path
     assert read(27).labels == read(99).labels == ("a", "b", "rare")
 
 
-def test_samples_and_splits_have_digests_of_their_own(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_samples_and_splits_have_digests_of_their_own(toy: Splits, write: Callable[..., Path], tmp_path: Path) -> None:
     table = small.write_csv(tmp_path / "toy.csv", small.rows(toy.train))
     digests: list[str] = []
     for about in ({}, {"dev_share": 0.2}, {"seed": 1}):
-        corpora = {"toy": {"data": table.name, **about}}
-        path = write_grid(tmp_path / "g.toml", {}, settings=small.settings(encoders["bert"]), corpora=corpora)
+        path = write({}, corpora={"toy": {"data": table.name, **about}})
         for documents in (None, 20):
             [spec] = read_grid(path, documents=documents).specs
             digests.append(Sources(None).summary(spec, spec.resolve(None)).digest)
     assert len(set(digests)) == 6
 
 
-def test_only_the_last_corpora_stay_in_memory(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_only_the_last_corpora_stay_in_memory(toy: Splits, write: Callable[..., Path], tmp_path: Path) -> None:
     corpora = {f"toy{n}": {"data": write_toy(tmp_path / f"toy{n}", toy, 8 + n).name} for n in range(4)}
-    path = write_grid(tmp_path / "g.toml", {}, settings=small.settings(encoders["bert"]), corpora=corpora)
     sources = Sources(None)
-    for spec in read_grid(path).specs:
+    for spec in read_grid(write({}, corpora=corpora)).specs:
         run = spec.resolve(None)
         splits = sources.splits(spec, run)
         assert sources.usable_splits(spec, run) == splits
@@ -176,13 +180,13 @@ def test_a_deleted_file_is_noticed(planned: Planned, tmp_path: Path) -> None:
 
 
 def test_the_whole_folder_of_a_named_corpus_is_checked(
-    toy: Splits, encoders: dict[str, Path], tmp_path: Path, n_read: list[Any], monkeypatch: pytest.MonkeyPatch
+    toy: Splits, write: Callable[..., Path], tmp_path: Path, n_read: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data/sst").mkdir(parents=True)
     for part in ("train", "dev", "test"):
         rows = [{"document": e.document.text, "label": e.label} for e in getattr(toy, part)[:16]]
         small.write_jsonl(tmp_path / f"data/sst/{part}.jsonl", rows)
-    path = write_grid(tmp_path / "g.toml", *ROWS, grid={"corpus": "sst"}, settings=small.settings(encoders["bert"]))
+    path = write(*ROWS, grid={"corpus": "sst"})
 
     def plan_and_count() -> int:
         plan(read_grid(path), tmp_path / "data", RunStore(tmp_path / "runs"))
