@@ -1,10 +1,13 @@
+import itertools
 import json
-from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+import ray
 
 import small
 from fresh.attribution.support_model import SupportModel
@@ -12,16 +15,35 @@ from fresh.cli.main import main
 from fresh.data.splits import BadRows, DataConfig, Splits
 from fresh.experiments import ray_explain
 from fresh.experiments.ray_cluster import Node
-from fresh.experiments.ray_explain import (
-    ExplainRequest,
-    _divide_cluster,
-    _Explainer,
-    _read_groups,
-    explain_on_cluster,
-)
+from fresh.experiments.ray_explain import ExplainRequest, _divide_cluster, explain_on_cluster
 from fresh.predictor import Predictor
-from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
+
+
+class InProcess:
+    """Stands for Ray: work is done when its result is awaited, and the worker that started last is ready first."""
+
+    exceptions = ray.exceptions
+
+    def remote(self, function: Any) -> Any:
+        return Mock(
+            options=lambda **_resources: Mock(
+                remote=lambda *about: Mock(explain=self.remote(function(*about).explain))
+            ),
+            remote=lambda *about: partial(function, *about),
+        )
+
+    def put(self, value: Any) -> Any:
+        return value
+
+    def wait(self, references: list[Any]) -> tuple[list[Any], list[Any]]:
+        return references[-1:], references[:-1]
+
+    def get(self, reference: Any) -> Any:
+        try:
+            return reference()
+        except ValueError as error:
+            raise ray.exceptions.RayTaskError("explain", "a trace", error) from error
 
 
 def test_each_worker_has_a_gpu_or_a_core() -> None:
@@ -47,19 +69,10 @@ def folder(support: SupportModel, predictor: Predictor, toy: Splits, tmp_path_fa
 
 @pytest.fixture
 def at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reads and explains in this process, as the nodes of a cluster do."""
-    model = Rationalizer.from_pretrained(folder / "model", device="cpu")
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(ray_explain, "_load", lambda _files, _device: model)
+    """Explains in this process, as a cluster of one node with three workers does; the first is the slowest."""
     monkeypatch.setattr(ray_explain, "BATCH_SIZE", 1)
-    monkeypatch.setattr(ray_explain, "connect", lambda _address: nullcontext())
-
-    def process(_ray: Any, _files: Any, request: ExplainRequest, _n_workers: Any) -> Iterator[dict[str, Any]]:
-        explainer = _Explainer(request, [])
-        for batch in _read_groups({"folder": [str(folder)]}, request, []):
-            yield {name: value for name, [value] in explainer(batch).items()}
-
-    monkeypatch.setattr(ray_explain, "_process", process)
+    monkeypatch.setattr(ray_explain, "check_nodes", lambda _ray: [Node("a1", "here", 3, 0)])
+    monkeypatch.setattr(ray_explain, "connect", lambda _address: nullcontext(InProcess()))
 
 
 def test_skipped_texts_are_reported_in_the_end(at_once: None, folder: Path) -> None:
@@ -68,6 +81,13 @@ def test_skipped_texts_are_reported_in_the_end(at_once: None, folder: Path) -> N
     lines = list(explain_on_cluster(str(folder / "model"), request, bad))
     assert [json.loads(line)["id"] for line in lines] == ["0", "2"]
     assert (bad.count, bad.total) == (1, 3)
+
+
+@pytest.mark.parametrize("n_workers", [None, 1, 2])
+def test_lines_are_in_the_order_of_the_file(n_workers: int | None, at_once: None, folder: Path) -> None:
+    request = ExplainRequest(str(folder / "data.csv"), DataConfig("review", id="name", skip_bad=True), device="cpu")
+    lines = explain_on_cluster(str(folder / "model"), request, BadRows(), n_workers=n_workers)
+    assert [json.loads(line)["id"] for line in itertools.islice(lines, 40)] == [str(n) for n in range(40)]
 
 
 def test_a_text_that_cannot_be_read_leaves_no_output(
