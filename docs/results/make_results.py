@@ -65,7 +65,7 @@ SUFFIXES = ("png", "svg")
 
 
 def main() -> None:
-    """Make all, or say what is out of date."""
+    """Write everything, or say what is out of date."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="?", type=Path, help="a folder of runs whose reports are added")
     parser.add_argument("--renew", action="store_true", help="take plans and reports from there that are here already")
@@ -78,16 +78,16 @@ def main() -> None:
             runs = unpacked(Path(folder))
             if args.runs is not None:
                 print(add(RunStore(args.runs), runs, args.renew))
-            told = make(runs, args.check, args.runs is not None)
+            problem = make(runs, args.check, args.runs is not None)
     except ConfigError as error:
         sys.exit(str(error))
-    sys.exit(told)
+    sys.exit(problem)
 
 
 def make(runs: RunStore, check: bool, changed: bool) -> str | None:
-    """Make all that is out of date, or only say what is.
+    """Write everything that is out of date, or only say what is.
 
-    :param changed: Whether runs.tgz is to be written anew.
+    :param changed: Whether to write runs.tgz again.
     """
     drawn = drawings(runs)
     texts = {**filled(runs), MANIFEST: manifests(runs, drawn)}
@@ -108,7 +108,7 @@ def make(runs: RunStore, check: bool, changed: bool) -> str | None:
 def add(new: RunStore, old: RunStore, renew: bool) -> str:
     """Add plans and reports of a folder of runs, and say what was done.
 
-    A plan that lacks runs which the one that is here has was made for a part of the grid, and is left out.
+    A plan without some of the runs of the one that is here is of a part of the grid, and is left out.
     """
     check_folder(new.path)
     if not new.experiments():
@@ -134,7 +134,7 @@ def add(new: RunStore, old: RunStore, renew: bool) -> str:
 
 
 def take_plan(name: str, new: RunStore, old: RunStore, renew: bool) -> None:
-    """Take over the plan of an experiment, unless it is that of a part."""
+    """Copy the plan of an experiment, unless it is of a part of the grid."""
     keys, known = keys_of(new, name), keys_of(old, name) if name in old.experiments() else set[str]()
     if known <= keys or renew:
         copy(new.path / PLANS / f"{name}.json", old.path / PLANS)
@@ -152,7 +152,7 @@ def keys_of(runs: RunStore, name: str) -> set[str]:
 
 
 def copy(file: Path, folder: Path) -> None:
-    """Copy a file into a folder, which may not be there."""
+    """Copy a file into a folder, which is created if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(file, folder)
 
@@ -171,14 +171,14 @@ def pack(runs: RunStore) -> None:
 
 
 def unpacked(folder: Path) -> RunStore:
-    """Lay out what runs.tgz holds as `fresh run` does."""
+    """Unpack runs.tgz into a folder of runs."""
     with tarfile.open(REPORTS) as archive:
         archive.extractall(folder, filter="data")
     return RunStore(folder / "runs")
 
 
 def filled(runs: RunStore) -> dict[Path, str]:
-    """Put the tables of all pages in their places."""
+    """Fill in the tables of all pages."""
     texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
     wanted = [*TABLES, STANDING]
     for page, text in texts.items():
@@ -202,7 +202,7 @@ def put(name: str, runs: RunStore) -> str:
 
 
 def drawings(runs: RunStore) -> dict[str, FigureData]:
-    """Work out what all figures show."""
+    """Compute the data of all figures."""
     found: dict[str, FigureData] = {}
     for name, (experiment, options) in FIGURES.items():
         config = read_figure_config(read_grid(EXPERIMENTS / f"{experiment}.toml").figure, options)
@@ -211,22 +211,22 @@ def drawings(runs: RunStore) -> dict[str, FigureData]:
 
 
 def places(name: str) -> list[Path]:
-    """Name the files of a figure."""
+    """Return the files of a figure."""
     return [HERE / f"{name}.{suffix}" for suffix in SUFFIXES]
 
 
 def manifests(runs: RunStore, drawn: Mapping[str, FigureData]) -> str:
-    """Say what stands behind each experiment, not each single run: data, settings, versions, cards; and the figures.
+    """Describe each experiment, not each run: data, settings, versions, GPUs; and the digests of the figures.
 
-    Of figures it has digests of what they show: their bytes may differ from one matplotlib to another.
+    The digest of a figure is of its data: the bytes of its files may differ from one matplotlib to another.
     """
-    told: dict[str, Any] = {}
+    experiments: dict[str, Any] = {}
     for name in runs.experiments():
         about = make_manifest(read_results(runs, name))
         seeds = sorted({run["seed"] for run in about.pop("each")})
-        told[name] = {"seeds": seeds, **about}
-    shown = {name: digest(one) for name, one in drawn.items()}
-    return json.dumps({"experiments": told, "figures": shown}, indent=1) + "\n"
+        experiments[name] = {"seeds": seeds, **about}
+    digests = {name: digest(data) for name, data in drawn.items()}
+    return json.dumps({"experiments": experiments, "figures": digests}, indent=1) + "\n"
 
 
 def digest(drawn: FigureData) -> str:

@@ -18,6 +18,7 @@ from fresh.experiments.ray_cluster import Node
 from fresh.experiments.ray_explain import ExplainRequest, _divide_cluster, explain_on_cluster
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
+from two_nodes import own_processes
 
 
 class InProcess:
@@ -130,3 +131,14 @@ def test_a_cluster_writes_the_same_lines(
     assert errors[0] == errors[1]
     assert "1 of 480 rows" in errors[0]
     assert [json.loads(line)["id"] for line in written[1].splitlines()] == [str(n) for n in range(480) if n != 300]
+
+
+def test_the_texts_of_a_dead_worker_are_explained_again(cluster: Any, folder: Path) -> None:
+    request = ExplainRequest(str(folder / "data.csv"), DataConfig("review", id="name", skip_bad=True), device="cpu")
+    lines = explain_on_cluster(str(folder / "model"), request, BadRows(), cluster.address)
+    first = next(lines)
+    victim = next(process for process in own_processes() if "_Explainer" in "".join(process.cmdline()))
+    victim.kill()
+    ids = [json.loads(line)["id"] for line in (first + "".join(lines)).splitlines()]
+    assert ids == [str(n) for n in range(480) if n != 300]
+    assert not victim.is_running()

@@ -180,8 +180,7 @@ def _has_metrics(report: Mapping[str, Any]) -> bool:
     metrics, times = report.get("figures"), report.get(TIMES, report)
     if not isinstance(metrics, dict) or not metrics or not isinstance(times, dict):
         return False
-    numbers = (*metrics.values(), *(times[name] for name in DURATIONS if name in times))
-    return all(_is_number(number) for number in numbers)
+    return all(map(_is_number, (*metrics.values(), *(times[name] for name in DURATIONS if name in times))))
 
 
 def _upgrade(report: dict[str, Any]) -> dict[str, Any]:
