@@ -18,7 +18,7 @@ from fresh._io import disk_hint
 from fresh.data.splits import Splits
 from fresh.document import Example, Explanation, Mask
 from fresh.errors import DataError
-from fresh.evaluation.evaluation import GoldLabels, explain_all, share_unread
+from fresh.evaluation.evaluation import explain_all, share_unread
 from fresh.evaluation.measures import AGREEMENT_MEASURES, agreement_figures
 from fresh.experiments.artifacts import (
     StoredScores,
@@ -40,6 +40,8 @@ from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, FullTextConfig
 from fresh.methods.fresh import train_scored
 from fresh.methods.rationales import SUPPORT, cut_examples, has_rationale, score_and_cut
 from fresh.methods.registry import MethodResult, train_method
+from fresh.metrics.bootstrap import macro_f1_interval, number_labels, number_texts
+from fresh.metrics.classification import accuracy, macro_f1
 from fresh.metrics.plausibility import measure_agreement
 from fresh.nn.device import is_out_of_memory
 from fresh.persistence import remove_folder
@@ -303,16 +305,24 @@ def _measure_complement(
 def _score_predictions(
     splits: Splits, predictions: Sequence[Prediction], masks: Sequence[Mask], on_dev: Sequence[Prediction]
 ) -> dict[str, float]:
-    row = GoldLabels.of(splits.test, splits.labels).masked_row("", predictions, masks)
-    low, high = row.macro_f1_between or (row.macro_f1, row.macro_f1)
+    # Not `GoldLabels.masked_row`, which resamples every class as well: 5.7 s against 0.06 s, on two busy cores, for
+    # 2,000 test and 1,000 dev documents.
+    labels, (gold, predicted) = splits.labels, _labels(splits.test, predictions)
+    texts = number_texts(example.document.words for example in splits.test)
+    numbers = number_labels(gold, labels), number_labels(predicted, labels)
+    low, high = macro_f1_interval(*numbers, len(labels), texts=texts).bounds
     return {
-        "macro-F1": row.macro_f1,
+        "macro-F1": macro_f1(gold, predicted, labels),
         "macro-F1 low": low,
         "macro-F1 high": high,
-        "accuracy": row.accuracy,
-        "kept": row.kept,
-        "dev macro-F1": GoldLabels.of(splits.dev, splits.labels).row("", on_dev, 0.0).macro_f1,
+        "accuracy": accuracy(gold, predicted),
+        "kept": sum(int(mask.kept.sum()) for mask in masks) / sum(map(len, masks)),
+        "dev macro-F1": macro_f1(*_labels(splits.dev, on_dev), labels),
     }
+
+
+def _labels(examples: Sequence[Example], predictions: Sequence[Prediction]) -> tuple[list[str], list[str]]:
+    return [example.label for example in examples], [answer.label for answer in predictions]
 
 
 def agreement(examples: Sequence[Example], explanations: Sequence[Explanation]) -> dict[str, float]:
