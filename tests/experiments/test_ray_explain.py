@@ -44,7 +44,7 @@ class InProcess:
         try:
             return reference()
         except ValueError as error:
-            raise ray.exceptions.RayTaskError("explain", "a trace", error) from error
+            raise ray.exceptions.RayTaskError("explain", "a trace", error) from error  # type: ignore[no-untyped-call]
 
 
 def test_each_worker_has_a_gpu_or_a_core() -> None:

@@ -3,15 +3,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fresh.experiments.scheduler
-from experiments import Silent
 from fresh.experiments.grid import RunSpec
+from fresh.experiments.live_view import LiveView
 from fresh.experiments.plan import Kind, Task
 from fresh.experiments.scheduler import MAX_CROWDED, MAX_DEATHS, Scheduler, TaskEnd
 from fresh.experiments.store import FAILURE, RunStore
@@ -110,7 +111,9 @@ def test_every_task_ends_once_and_a_failure_takes_only_what_needs_it(
 ) -> None:
     fates: dict[str, list[Fate]] = {task.key: data.draw(st.lists(st.sampled_from(FATES), max_size=6)) for task in tasks}
     bad = {key: ends_badly(list(given_fates)) for key, given_fates in fates.items()}
-    executor, view = Scripted(n_workers, {key: list(listed) for key, listed in fates.items()}, data), Silent()
+    executor, view = Scripted(n_workers, {key: list(listed) for key, listed in fates.items()}, data), Mock(LiveView)
+    planned: list[Task] = []
+    view.set_tasks.side_effect = planned.extend
     failed = Scheduler(RunStore(tmp_path_factory.mktemp("runs")), executor, view).run(tasks)
     wanted = needed(tasks)
     lost: set[str] = set()
@@ -118,8 +121,8 @@ def test_every_task_ends_once_and_a_failure_takes_only_what_needs_it(
         if task.key in wanted and (bad[task.key] or lost.intersection(task.needs)):
             lost.add(task.key)
     assert failed.keys() == lost
-    assert sorted(key for key, _, _ in view.ends) == sorted(wanted) == sorted(view.expected)
-    assert {key for key, status, _ in view.ends if status == "failed"} == lost
+    assert sorted(task.key for task in planned) == sorted(wanted) == sorted(key for key, _ in reported(view.on_end))
+    assert {key for key, outcome in reported(view.on_end) if outcome.status == "failed"} == lost
     assert executor.most <= n_workers
     assert executor.at == []
     started = set(executor.starts)
@@ -136,10 +139,15 @@ def runs(keys: str) -> list[Task]:
     return [Task("run", key, SPEC) for key in keys]
 
 
+def reported(method: Mock) -> list[Any]:
+    """List the calls of a method of a view, with keys in the place of tasks."""
+    return [(call.args[0].key, *call.args[1:]) for call in method.call_args_list]
+
+
 def carry_out(
     tasks: list[Task], folder: Path, n_workers: int = 1, **fates: list[Fate]
-) -> tuple[dict[str, str], Scripted, Silent]:
-    executor, view = Scripted(n_workers, fates), Silent()
+) -> tuple[dict[str, str], Scripted, Mock]:
+    executor, view = Scripted(n_workers, fates), Mock(LiveView)
     return Scheduler(RunStore(folder), executor, view).run(tasks), executor, view
 
 
@@ -171,10 +179,10 @@ def test_a_failure_is_recorded_and_passed_on(fates: list[Fate], error: str, wher
 
 def test_each_death_and_each_full_gpu_is_reported_unless_the_task_fails(tmp_path: Path) -> None:
     _, _, view = carry_out(runs("ab"), tmp_path / "died", a=["died", "busy", "died", "died"], b=["died"])
-    assert sorted(view.deaths) == ["a", "a", "b"]
-    assert sorted((key, status) for key, status, _ in view.ends) == [("a", "failed"), ("b", "done")]
+    assert sorted(reported(view.on_death)) == [("a",), ("a",), ("b",)]
+    assert sorted((key, outcome.status) for key, outcome in reported(view.on_end)) == [("a", "failed"), ("b", "done")]
     _, _, view = carry_out(runs("a"), tmp_path / "crowded", a=["crowded"] * (MAX_CROWDED + 1))
-    assert view.crowds == [*[("a", False)] * (MAX_CROWDED - 1), ("a", True)]
+    assert reported(view.on_crowded) == [*[("a", False)] * (MAX_CROWDED - 1), ("a", True)]
 
 
 def test_a_task_without_room_is_tried_again_with_fewer_others(tmp_path: Path) -> None:

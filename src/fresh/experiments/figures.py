@@ -206,8 +206,7 @@ def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureDat
         chosen = [run for run in chosen if TRIAL.search(run.row)]
         if not chosen:
             raise ConfigError(
-                "The kind evp shows searches, but none of these runs is a trial. "
-                "Add draw and trials to a row of the grid file, or choose the kind lines or scatter."
+                "The kind evp shows searches, but none of these runs is a trial. Choose lines or scatter."
             )
     points_of = {"lines": _points_over_setting, "scatter": _points_of_runs, "evp": _points_of_searches}[config.kind]
     panels: list[Panel] = []

@@ -190,7 +190,7 @@ class _RunChecker:
         n_layers = self._once("encoder", encoder, lambda: int(load_encoder(encoder).model.config.num_hidden_layers))
         if network.layers != "all" and network.layers > n_layers:
             raise ConfigError(
-                f"layers must be at most {n_layers} for the encoder {encoder}, or all, got {network.layers}."
+                f"layers must be all or at most {n_layers} for the encoder {encoder}, got {network.layers}."
             )
 
     def _check_method(self, spec: RunSpec, run: RunSettings) -> None:

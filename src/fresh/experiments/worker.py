@@ -122,9 +122,7 @@ class Worker:
         digest = self.sources.summary(spec, run).digest
         # Another process computed the key, perhaps on another machine: files may have changed since, or differ there.
         if task.key not in {planned.key for planned in tasks_of(spec, run, digest)}:
-            raise DataError(
-                f"The data of {spec.corpus} or its encoder changed during the experiment. Start the experiment again."
-            )
+            raise DataError(f"The data of {spec.corpus} or its encoder changed during the experiment. Start it again.")
         work = {"support": self._do_support, "gate": self._do_gate, "scores": self._do_scores, "run": self._do_run}
         return work[task.kind](task, run, digest)
 
