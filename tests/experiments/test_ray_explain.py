@@ -15,7 +15,7 @@ from fresh.cli.main import main
 from fresh.data.splits import BadRows, DataConfig, Splits
 from fresh.experiments import ray_explain
 from fresh.experiments.ray_cluster import Node
-from fresh.experiments.ray_explain import ExplainRequest, _divide_cluster, explain_on_cluster
+from fresh.experiments.ray_explain import MAX_AHEAD, ExplainRequest, _divide_cluster, explain_on_cluster
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
 from two_nodes import own_processes
@@ -26,12 +26,20 @@ class InProcess:
 
     exceptions = ray.exceptions
 
+    def __init__(self) -> None:
+        self.n_ahead = self.most_ahead = 0
+
+    def start(self, function: Any, *about: Any) -> Any:
+        self.n_ahead += 1
+        self.most_ahead = max(self.most_ahead, self.n_ahead)
+        return partial(function, *about)
+
     def remote(self, function: Any) -> Any:
         return Mock(
             options=lambda **_resources: Mock(
                 remote=lambda *about: Mock(explain=self.remote(function(*about).explain))
             ),
-            remote=lambda *about: partial(function, *about),
+            remote=partial(self.start, function),
         )
 
     def put(self, value: Any) -> Any:
@@ -41,6 +49,7 @@ class InProcess:
         return references[-1:], references[:-1]
 
     def get(self, reference: Any) -> Any:
+        self.n_ahead -= 1
         try:
             return reference()
         except ValueError as error:
@@ -69,14 +78,16 @@ def folder(support: SupportModel, predictor: Predictor, toy: Splits, tmp_path_fa
 
 
 @pytest.fixture
-def at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def at_once(monkeypatch: pytest.MonkeyPatch) -> InProcess:
     """Explains in this process, as a cluster of one node with three workers does; the first is the slowest."""
+    cluster = InProcess()
     monkeypatch.setattr(ray_explain, "BATCH_SIZE", 1)
     monkeypatch.setattr(ray_explain, "check_nodes", lambda _ray: [Node("a1", "here", 3, 0)])
-    monkeypatch.setattr(ray_explain, "connect", lambda _address: nullcontext(InProcess()))
+    monkeypatch.setattr(ray_explain, "connect", lambda _address: nullcontext(cluster))
+    return cluster
 
 
-def test_skipped_texts_are_reported_in_the_end(at_once: None, folder: Path) -> None:
+def test_skipped_texts_are_reported_in_the_end(at_once: InProcess, folder: Path) -> None:
     bad = BadRows()
     request = ExplainRequest(str(folder / "few.csv"), DataConfig(skip_bad=True), device="cpu")
     lines = list(explain_on_cluster(str(folder / "model"), request, bad))
@@ -85,14 +96,17 @@ def test_skipped_texts_are_reported_in_the_end(at_once: None, folder: Path) -> N
 
 
 @pytest.mark.parametrize("n_workers", [None, 1, 2])
-def test_lines_are_in_the_order_of_the_file(n_workers: int | None, at_once: None, folder: Path) -> None:
+def test_lines_are_in_the_order_of_the_file_and_few_groups_wait(
+    n_workers: int | None, at_once: InProcess, folder: Path
+) -> None:
     request = ExplainRequest(str(folder / "data.csv"), DataConfig("review", id="name", skip_bad=True), device="cpu")
     lines = explain_on_cluster(str(folder / "model"), request, BadRows(), n_workers=n_workers)
     assert [json.loads(line)["id"] for line in itertools.islice(lines, 40)] == [str(n) for n in range(40)]
+    assert at_once.most_ahead <= MAX_AHEAD * (n_workers or 3) + 1
 
 
 def test_a_text_that_cannot_be_read_leaves_no_output(
-    at_once: None, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    at_once: InProcess, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = (str(folder / "model"), "--input", str(folder / "few.csv"), "--output", str(tmp_path / "explained.jsonl"))
     assert main(["explain", *files, "--engine", "ray", "--device", "cpu"]) == 1
