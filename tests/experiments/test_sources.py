@@ -2,7 +2,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -83,16 +83,11 @@ def test_only_the_last_corpora_stay_in_memory(toy: Splits, write: Callable[..., 
 
 
 @pytest.fixture
-def n_read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Lists every corpus that is read."""
-    seen: list[Any] = []
-
-    def read(*arguments: Any) -> Splits:
-        seen.append(arguments[0])
-        return read_splits(*arguments)
-
-    monkeypatch.setattr(fresh.experiments.sources, "read_splits", read)
-    return seen
+def read(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Counts the corpora that are read."""
+    counting = Mock(side_effect=read_splits)
+    monkeypatch.setattr(fresh.experiments.sources, "read_splits", counting)
+    return counting
 
 
 @pytest.fixture
@@ -106,21 +101,21 @@ def planned(grid: Callable[..., Path], tmp_path: Path) -> Planned:
     return make
 
 
-def test_unchanged_files_are_not_read_again(planned: Planned, n_read: list[Any]) -> None:
+def test_unchanged_files_are_not_read_again(planned: Planned, read: Mock) -> None:
     first = planned()
-    assert len(n_read) == 2  # one for each seed, which may split custom files
+    assert read.call_count == 2  # one for each seed, which may split custom files
     assert planned() == first
-    assert len(n_read) == 2
+    assert read.call_count == 2
     assert planned("elsewhere") == first
-    assert len(n_read) == 4
+    assert read.call_count == 4
 
 
 def test_files_that_the_seed_splits_are_read_once_for_each_seed(
-    grid: Callable[..., Path], tmp_path: Path, n_read: list[Any]
+    grid: Callable[..., Path], tmp_path: Path, read: Mock
 ) -> None:
     row = {"tagger": True, "human": [0.2, 0.5, 1.0], "seed": [0, 1, 2]}  # each run looks at human rationales
     plan(read_grid(grid(row)), None, RunStore(tmp_path / "runs"))
-    assert len(n_read) == 3
+    assert read.call_count == 3
 
 
 def rewrite(folder: Path, toy: Splits) -> None:
@@ -140,36 +135,36 @@ def add(folder: Path, toy: Splits) -> None:
 
 @pytest.mark.parametrize("change", [rewrite, add])
 def test_a_file_that_changed_is_read_again(
-    change: Callable[[Path, Splits], None], planned: Planned, n_read: list[Any], toy: Splits, tmp_path: Path
+    change: Callable[[Path, Splits], None], planned: Planned, read: Mock, toy: Splits, tmp_path: Path
 ) -> None:
     first = planned()
     change(tmp_path / "toy", toy)
     second = planned()
-    assert len(n_read) == 4
+    assert read.call_count == 4
     assert not set(first) & set(second)
     shutil.rmtree(tmp_path / "runs")
     assert planned() == second
 
 
 def test_other_code_or_another_sample_is_read_again(
-    planned: Planned, n_read: list[Any], monkeypatch: pytest.MonkeyPatch
+    planned: Planned, read: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned()
     planned(documents=9)
-    assert len(n_read) == 4
+    assert read.call_count == 4
     monkeypatch.setattr(fresh.experiments.sources, "_stamp_code", lambda: [("reader.py", 1, 2, 3)])
     planned()
-    assert len(n_read) == 6
+    assert read.call_count == 6
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"digest": 3, "n_words": 3}', '{"digest": "abc"}'])
-def test_a_damaged_summary_is_replaced(text: str, planned: Planned, n_read: list[Any], tmp_path: Path) -> None:
+def test_a_damaged_summary_is_replaced(text: str, planned: Planned, read: Mock, tmp_path: Path) -> None:
     first = planned()
     for path in (tmp_path / "runs/known").iterdir():
         path.write_text(text, encoding="utf-8")
     for _ in range(2):
         assert planned() == first
-        assert len(n_read) == 4
+        assert read.call_count == 4
 
 
 def test_a_deleted_file_is_noticed(planned: Planned, tmp_path: Path) -> None:
@@ -180,7 +175,7 @@ def test_a_deleted_file_is_noticed(planned: Planned, tmp_path: Path) -> None:
 
 
 def test_the_whole_folder_of_a_named_corpus_is_checked(
-    toy: Splits, write: Callable[..., Path], tmp_path: Path, n_read: list[Any], monkeypatch: pytest.MonkeyPatch
+    toy: Splits, write: Callable[..., Path], tmp_path: Path, read: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data/sst").mkdir(parents=True)
     for part in ("train", "dev", "test"):
@@ -190,7 +185,7 @@ def test_the_whole_folder_of_a_named_corpus_is_checked(
 
     def plan_and_count() -> int:
         plan(read_grid(path), tmp_path / "data", RunStore(tmp_path / "runs"))
-        return len(n_read)
+        return read.call_count
 
     assert [plan_and_count(), plan_and_count()] == [1, 1]
     (tmp_path / "data/sst/more.txt").touch()
