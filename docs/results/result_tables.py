@@ -45,11 +45,11 @@ class Cell(NamedTuple):
     high: float
     digits: int = 3
     few: int = 0
-    """How many seeds there are, where that is fewer than there should be."""
+    """Number of seeds if some are missing, else 0."""
 
     @property
     def spread(self) -> float:
-        """How far the seeds are apart."""
+        """Difference between the best and the worst seed."""
         return self.high - self.low
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ Table = dict[str, dict[str, Cell]]
 
 
 def table_of(results: Sequence[RunResult]) -> Table:
-    """Put seeds together."""
+    """Summarize the seeds of each row and corpus."""
     table: Table = {}
     for (row, corpus), some in group_by(results, lambda result: (result.row, result.corpus)).items():
         values = metric_values(some, MAIN_METRIC)
@@ -89,7 +89,7 @@ def lines(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def side_by_side(results: Sequence[RunResult]) -> str:
-    """Lay out our figures, the paper's below each."""
+    """Tabulate our figures, with the paper's below each."""
     ours, paper = table_of(results), papers()
     corpora = [corpus for corpus in CORPORA if any(corpus in cells for cells in ours.values())]
     rows: list[list[str]] = []
@@ -108,7 +108,7 @@ def best(table: Table, corpus: str, beginnings: tuple[str, ...]) -> tuple[str, C
 
 
 def goals(results: Sequence[RunResult]) -> str:
-    """Lay out what share of the full text's score the best rationales keep, whether they beat gates, and spreads."""
+    """Tabulate the best rationales beside full text and the best gate, with the spreads over seeds."""
     table = table_of(results)
     rows: list[list[str]] = []
     for corpus, name in CORPORA.items():
@@ -128,7 +128,7 @@ def share(part: float, whole: float) -> str:
 
 
 def shares(results: Sequence[RunResult]) -> str:
-    """Lay out each single variant of FRESH against full text, where both have all seeds."""
+    """Tabulate each variant of FRESH as a share of full text, where both have all seeds."""
     table = table_of(results)
     rows: list[list[str]] = []
     for row, cells in table.items():
@@ -140,7 +140,7 @@ def shares(results: Sequence[RunResult]) -> str:
 
 
 def spreads(results: Sequence[RunResult]) -> str:
-    """Lay out how far seeds are apart; in bold, where less than those of Lei et al. with words of the same kind."""
+    """Tabulate ranges over seeds; those narrower than that of Lei et al. with the same discretizer are bold."""
     table = table_of(results)
     rows: list[list[str]] = []
     for row, cells in table.items():
@@ -153,7 +153,7 @@ def spreads(results: Sequence[RunResult]) -> str:
 
 
 def apart(own: Cell | None, lei: Cell | None) -> str:
-    """Write how far the seeds of a row are apart, in bold if that is less than others are."""
+    """Format the range over seeds of a row, in bold if it is narrower than that of Lei et al."""
     if own is None or own.few:
         return MISSING
     less = lei is not None and not lei.few and own.spread < lei.spread
@@ -161,14 +161,14 @@ def apart(own: Cell | None, lei: Cell | None) -> str:
 
 
 def shorter(results: Sequence[RunResult]) -> str:
-    """Lay out shorter rationales, and their share of what the same seeds reach with the full text."""
+    """Tabulate shorter rationales, also as a share of full text with the same seeds."""
     wanted = [f"{row}, ratio {ratio}" for row, ratios in SHORTER.items() for ratio in ratios]
     rows = [[row, *(against(results, row, corpus) for corpus in CORPORA)] for row in wanted]
     return lines(["macro-F1, share of full text", *CORPORA.values()], rows)
 
 
 def against(results: Sequence[RunResult], row: str, corpus: str) -> str:
-    """Hold a row against the full text, seed by seed."""
+    """Compare a row with full text over the seeds that both have."""
     there = [result for result in results if result.corpus == corpus]
     full = {
         result.seed: result.metrics[MAIN_METRIC]
@@ -184,17 +184,17 @@ def against(results: Sequence[RunResult], row: str, corpus: str) -> str:
     if not found:
         return MISSING
     mean = fmean(list(found.values()))
-    told = f"{short(mean)}, {share(mean, fmean([full[seed] for seed in found]))}"
-    return told + few_of(len(found), len(own))
+    text = f"{short(mean)}, {share(mean, fmean([full[seed] for seed in found]))}"
+    return text + few_of(len(found), len(own))
 
 
 def few_of(n_done: int, n_all: int) -> str:
-    """Say how many seeds there are where some are missing."""
+    """Note the number of seeds where some are missing."""
     return "" if n_done == n_all else " (one seed)" if n_done == 1 else f" ({n_done} seeds)"
 
 
 def human(results: Sequence[RunResult]) -> str:
-    """Lay out training with people's marks: macro-F1, and agreement with people."""
+    """Tabulate training with human rationales: macro-F1, and agreement with people."""
     rows = [
         [CORPORA[corpus], row, *(taught(own, part) for part in SHARES)]
         for (corpus, row), own in group_by(results, lambda run: (run.corpus, run.row.partition(", human")[0])).items()
@@ -205,7 +205,7 @@ def human(results: Sequence[RunResult]) -> str:
 
 
 def taught(results: Sequence[RunResult], part: float) -> str:
-    """Say what came out with a share of people's marks."""
+    """Format the result with a share of the human rationales."""
     own = [result for result in results if result.settings.get("human") == part]
     scores, agreement = metric_values(own, MAIN_METRIC), metric_values(own, "token F1")
     if not scores or not agreement:
@@ -214,7 +214,7 @@ def taught(results: Sequence[RunResult], part: float) -> str:
 
 
 def one_for_all(results: Sequence[RunResult]) -> str:
-    """Lay out budgets for all documents against one for each, with the paper's differences."""
+    """Tabulate budgets for all documents against one for each, with the paper's differences."""
     kinds = ("contiguous", "top_k")
     tables = [welch_table(results, [Contrast("discretizer", f"global_{kind}", kind)]) for kind in kinds]
     records = [record for table in tables for record in table.to_table().records]
@@ -223,14 +223,14 @@ def one_for_all(results: Sequence[RunResult]) -> str:
         own = {"corpus": corpus, "scorer": scorer, "second": kind}
         found = next((record for record in records if own.items() <= record.items()), None)
         difference, p = PAPER["global"][corpus].get(f"{scorer}, {kind}", (None, None))
-        told = [MISSING, MISSING] if p is None else [signed(difference), short(p)]
+        paper = [MISSING, MISSING] if p is None else [signed(difference), short(p)]
         n_seeds = len({result.seed for result in results if result.corpus == corpus})
-        rows.append([CORPORA[corpus], scorer, kind, *differing(found, n_seeds), *(f"*{text}*" for text in told)])
+        rows.append([CORPORA[corpus], scorer, kind, *differing(found, n_seeds), *(f"*{text}*" for text in paper)])
     return lines(["corpus", "scorer", "words", "difference", "p", "*the paper's*", "*its p*"], rows)
 
 
 def differing(record: Mapping[str, Any] | None, n_seeds: int) -> list[str]:
-    """Say how far two kinds of budget are apart, and with how many seeds where some are missing."""
+    """Format the difference between two kinds of budget, with the number of seeds where some are missing."""
     if record is None or record["p"] == "":
         return [MISSING, MISSING]
     counts = {record["n of first"], record["n of second"]}
@@ -239,7 +239,7 @@ def differing(record: Mapping[str, Any] | None, n_seeds: int) -> list[str]:
 
 
 def headline(results: Sequence[RunResult]) -> str:
-    """Lay out what the front page shows."""
+    """Make the table of the front page."""
     table = table_of(results)
     rows: list[list[str]] = []
     for corpus, name in CORPORA.items():
@@ -252,11 +252,11 @@ def headline(results: Sequence[RunResult]) -> str:
 
 
 def standing(runs: RunStore) -> str:
-    """Say how many runs of each experiment are done."""
+    """Count the finished runs of each experiment."""
     rows: list[list[str]] = []
     for name in runs.experiments():
         results = read_results(runs, name)
         own = {corpus: unique_runs(run for run in results if run.corpus == corpus) for corpus in CORPORA}
-        told = [f"{sum(bool(run.report) for run in some)} of {len(some)}" if some else "" for some in own.values()]
-        rows.append([f"`{name}.toml`", *told])
+        counts = [f"{sum(bool(run.report) for run in some)} of {len(some)}" if some else "" for some in own.values()]
+        rows.append([f"`{name}.toml`", *counts])
     return lines(["runs that are done", *CORPORA.values()], rows)

@@ -1,14 +1,20 @@
-"""Damaged shared work."""
+"""Scores and other shared work, some of it damaged."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments import keys, metrics, run, tasks_of
+from fresh.attribution import make_scorer
+from fresh.attribution.support_model import SupportModel
+from fresh.data.splits import Splits
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Worker
+from fresh.methods.rationales import score_all
+from fresh.progress import Advance, _Silent
 
 Grid = Callable[..., Path]
 
@@ -68,3 +74,26 @@ def test_a_run_with_a_damaged_report_is_repeated(grid: Grid, tmp_path: Path) -> 
         report.write_bytes(damaged)
         assert run(path).failures == {}
         assert metrics(store, [key]) == before
+
+
+class Counting(_Silent):
+    """Counts steps."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    @contextmanager
+    def task(self, name: str, total: int | None) -> Iterator[Advance]:
+        yield lambda steps, _note: self.steps.append(steps)
+
+
+@pytest.mark.parametrize(
+    "name", ["gradient", "integrated_gradients", "attention", "attention_gradient", "occlusion", "lime"]
+)
+def test_scorers_report_progress(name: str, support: SupportModel, toy: Splits) -> None:
+    scorer, progress = make_scorer(name, support, {"steps": 2, "samples": 8}), Counting()
+    plain = scorer.score([example.document for example in toy.test[:7]])
+    found = score_all(scorer, toy.test[:7], progress, "scores")
+    assert [item.scores.tolist() for item in found] == [item.scores.tolist() for item in plain]
+    assert (sum(progress.steps), progress.steps[-1]) == (7, 0)  # nothing is left to report at the end
+    assert support.on_scored is None

@@ -2,7 +2,7 @@
 
 import itertools
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments import write_grid
-from fresh.experiments.grid import RunLabel, RunSpec, invalid_runs
+from fresh.experiments.grid import RunSpec, invalid_runs
 from fresh.experiments.grid_file import read_grid
 from fresh.nn.encoder import identify_encoder
 from fresh.training.config import FREE
@@ -88,24 +88,14 @@ def test_a_folder_is_identified_by_its_content(encoders: dict[str, Path], tmp_pa
     assert keys[0] == keys[1] != keys[2]
     for name in ("README.md", "vocab.txt"):
         (one / name).write_text("What this is.")
-    assert identify_encoder(str(one)) == identify_encoder(str(moved))
-
-    def vocabulary() -> None:
-        (one / "tokenizer.json").rename(one / "tokenizer.old")
-
-    def words() -> None:
-        (one / "vocab.txt").write_text("Without the tokenizer's own file, these are the words.")
-
-    def pooling() -> None:
-        (one / "1_Pooling").mkdir()
-        (one / "1_Pooling" / "config.json").write_text("{}")
-
-    def byte(name: str) -> Callable[[], Any]:
-        return lambda: (one / name).write_bytes((one / name).read_bytes() + b" ")
-
     seen = [identify_encoder(str(one))]
-    for change in (vocabulary, words, byte("config.json"), byte("model.safetensors"), pooling):
-        change()
+    assert seen == [identify_encoder(str(moved))]
+    (one / "1_Pooling").mkdir()
+    (one / "tokenizer.json").rename(one / "tokenizer.old")  # then the words are those of vocab.txt
+    seen.append(identify_encoder(str(one)))
+    for name in ("vocab.txt", "config.json", "model.safetensors", "1_Pooling/config.json"):
+        with (one / name).open("ab") as file:
+            file.write(b" ")
         seen.append(identify_encoder(str(one)))
     assert len(set(seen)) == len(seen)
 
@@ -114,14 +104,14 @@ def test_a_folder_is_identified_by_its_content(encoders: dict[str, Path], tmp_pa
 
 
 def test_many_runs_are_grouped_by_rows() -> None:
-    def labels(row: str, corpora: Sequence[str], n_seeds: int) -> list[RunLabel]:
-        return [RunLabel(corpus, row, seed) for corpus, seed in itertools.product(corpora, range(n_seeds))]
+    def specs(row: str, corpora: Sequence[str], n_seeds: int) -> list[RunSpec]:
+        return [RunSpec(row, corpus, {"seed": n}) for corpus, n in itertools.product(corpora, range(n_seeds))]
 
-    trials = [label for number in range(20) for label in labels(f"theirs, trial {number}", ["sst"], 1)]
-    both, alone = labels("ours, top_k", ["sst", "movies"], 3), labels("full text", ["sst"], 1)
+    trials = [spec for number in range(20) for spec in specs(f"theirs, trial {number}", ["sst"], 1)]
+    both, alone = specs("ours, top_k", ["sst", "movies"], 3), specs("full text", ["sst"], 1)
     errors = {
         "epochs must be at least 1, got 0.": [*both, *alone, *trials, both[0]],
-        "There are none.": labels("theirs", ["movies"], 2),
+        "There are none.": specs("theirs", ["movies"], 2),
     }
     assert invalid_runs(errors).splitlines() == [
         "29 runs of the grid cannot be done, so none was started:",

@@ -160,11 +160,6 @@ def test_the_errors_of_all_rows_are_reported_at_once(problems: Problems) -> None
         assert problem.startswith(message)
 
 
-def test_a_multiple_of_a_ratio_that_a_corpus_does_not_have(problems: Problems) -> None:
-    [problem] = problems({"ratio": "0.5x"}, corpora={"toy": {"data": "a.csv"}})
-    assert problem.startswith("ratio 0.5x is relative to that of the corpus, which has none.")
-
-
 # Overrides
 
 
@@ -270,6 +265,9 @@ def test_overrides_that_cannot_be_used_are_refused(given: str, message: str, pro
 
 MINE = {"mine": {"data": "mine.csv"}}
 SETTING = "is not a setting. Did you mean"
+MIEN = "mien is not a corpus of this grid or of the paper. Did you mean mine?"
+UNUSED = "[corpora.{}] is not used: the corpora of the rows are sst."
+PARTS = ("setting", "row")
 
 
 @pytest.mark.parametrize(
@@ -281,15 +279,33 @@ SETTING = "is not a setting. Did you mean"
         ({"documents": 0}, ["documents must be a whole number of at least 1, got 0."]),
         ({"documents": "all"}, ["documents must be a whole number of at least 1, got 'all'."]),
         ({"name": "../main"}, ["name must be a valid file name, got '../main'."]),
-        (
-            {"setting": 1, "row": 1},
-            [f"{name} is not a part of a grid. Did you mean {name}s?" for name in ("setting", "row")],
-        ),
+        ({"setting": 1, "row": 1}, [f"{name} is not a part of a grid. Did you mean {name}s?" for name in PARTS]),
         ({"title": "x"}, ["title is not a part of a grid. There are: name, about, documents, settings, grid, corpora"]),
+        ({"grid": {**SST, "reads": ["complement"]}}, ["[grid]: reads is not a setting."]),
+        ({"settings": SST}, ["[settings]: corpus is not a setting."]),
+        ({"corpora": {"sst": {"epoch": 1}}, "grid": SST}, [f"[corpora.sst]: epoch {SETTING} epochs?"]),
+        ({"overrides": {"trials": "3"}}, ["`overrides`: trials is not a setting."]),
+        ({"overrides": {"grid.seed": "3"}}, [f"`overrides`: grid.seed {SETTING} seed?"]),
+        (
+            {"grid": {"corpus": ["mien", "sst", "moves"]}, "corpora": MINE},
+            [MIEN, "moves is not a corpus of this grid or of the paper. Did you mean movies?"],
+        ),
+        ({"grid": {"corpus": "mien"}, "overrides": {"corpus": "mine"}, "corpora": MINE}, [MIEN]),
+        ({"overrides": {"corpus": "mien"}, "corpora": MINE}, [MIEN]),
+        (
+            {"grid": {"corpus": "xyz"}},
+            ["xyz is not a corpus of this grid or of the paper. There are: sst, agnews, evinf"],
+        ),
+        ({"grid": {"corpus": "mine"}, "corpora": {"mine": {"ratio": 0.2}}}, ["the corpus mine has no data. Name its"]),
+        ({"grid": SST, "corpora": {"ssst": {"epochs": 1}, **MINE}}, [UNUSED.format("ssst"), UNUSED.format("mine")]),
+        (
+            {"corpora": MINE, "grid": {"ratio": "0.5x"}},
+            ["ratio 0.5x is relative to that of the corpus, which has none."],
+        ),
     ],
     ids=str,
 )
-def test_wrong_parts_are_named(parts: dict[str, Any], messages: list[str], problems: Problems) -> None:
+def test_what_is_wrong_in_a_file_is_named(parts: dict[str, Any], messages: list[str], problems: Problems) -> None:
     for problem, message in zip(problems({}, **parts), messages, strict=True):
         assert problem.startswith(message)
 
@@ -320,22 +336,6 @@ def test_wrong_names_in_a_row(name: str, value: Any, message: str, problems: Pro
     assert problem.startswith(f"row ours: {name} {message}")
 
 
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({"grid": {**SST, "reads": ["complement"]}}, "[grid]: reads is not a setting."),
-        ({"settings": SST}, "[settings]: corpus is not a setting."),
-        ({"corpora": {"sst": {"epoch": 1}}}, f"[corpora.sst]: epoch {SETTING} epochs?"),
-        ({"overrides": {"trials": "3"}}, "`overrides`: trials is not a setting."),
-        ({"overrides": {"grid.seed": "3"}}, f"`overrides`: grid.seed {SETTING} seed?"),
-    ],
-    ids=str,
-)
-def test_each_place_has_names_of_its_own(parts: dict[str, Any], message: str, problems: Problems) -> None:
-    [problem] = problems({}, **{"grid": SST, **parts})
-    assert problem.startswith(message)
-
-
 def test_a_setting_has_one_value_in_a_place_whichever_name_is_used(problems: Problems, tmp_path: Path) -> None:
     message = "epochs is set twice, once as train.epochs. Remove one of them."
     assert problems({}, {}, grid=SST, settings={"epochs": 1, "train": {"epochs": 2}}) == [message]
@@ -356,30 +356,11 @@ def test_right_names_are_accepted(problems: Problems) -> None:
     assert problems(row, drawn, **parts, overrides={"corpus": ["sst", "mine"], "train.patience": "3"}) == []
 
 
-def test_unknown_corpora_are_named(problems: Problems) -> None:
-    message = "{} is not a corpus of this grid or of the paper. Did you mean {}?"
-    both = [message.format("mien", "mine"), message.format("moves", "movies")]
-    assert problems({}, grid={"corpus": ["mien", "sst", "moves"]}, corpora=MINE) == both
-    assert problems({"corpus": "mien"}, {"corpus": "mine"}, corpora=MINE) == both[:1]
-    assert problems({}, overrides={"corpus": "mien"}, corpora=MINE) == both[:1]
-    [problem] = problems({}, grid={"corpus": ["xyz"]}, corpora=MINE)
-    assert problem.endswith("There are: mine, sst, agnews, evinf, movies, multirc.")
-    [problem] = problems({}, grid={"corpus": "mine"}, corpora={"mine": {"ratio": 0.2}})
-    assert problem == "the corpus mine has no data. Name its files: data = 'FILE' in [corpora.mine]."
-
-
-def test_a_table_of_a_corpus_that_no_row_uses_is_refused(problems: Problems) -> None:
-    tables = {"ssst": {"epochs": 1}, "mine": {"data": "mine.csv"}}
-    found = problems({}, grid={"corpus": ["sst", "movies"]}, corpora=tables)
-    for problem, name in zip(found, tables, strict=True):
-        assert problem.startswith(f"[corpora.{name}] is not used: the corpora of the rows are sst, movies.")
-    assert problems({"corpus": "mine"}, SST, corpora={**MINE, "sst": {"epochs": 1}}) == []
-
-
 def test_a_corpus_that_only_overrides_leave_out_is_accepted(problems: Problems) -> None:
     grid = {"corpus": ["sst", "mine"]}
     assert problems({}, grid=grid, corpora={**MINE, "sst": {"epochs": 1}}, overrides=SST) == []
     assert problems({}, grid=SST, corpora=MINE, overrides={"corpus": "mine"}) == []
+    assert problems({"corpus": "mine"}, SST, corpora={**MINE, "sst": {"epochs": 1}}) == []
 
 
 # Runs with one label

@@ -1,6 +1,5 @@
 import os
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from fresh.experiments.plan import Kind, Task
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
 
-CORPORA = ("sst", "movies")
+ROWS, CORPORA = ("ours", "theirs"), ("sst", "movies")
 
 
 def task(kind: Kind, key: str, row: str = "ours", corpus: str = "sst", seed: int = 0, method: str = "fresh") -> Task:
@@ -28,7 +27,7 @@ def store(tmp_path: Path) -> RunStore:
     store = RunStore(tmp_path / "runs")
     planned: list[dict[str, Any]] = [
         {"key": f"{row}-{corpus}-{seed}", "row": row, "corpus": corpus, "seed": seed, "settings": {}}
-        for row in ("ours", "theirs")
+        for row in ROWS
         for corpus in CORPORA
         for seed in (0, 1)
         if (row, corpus) != ("theirs", "movies")
@@ -47,14 +46,9 @@ def test_the_time_left_is_estimated_from_similar_tasks() -> None:
     assert estimate.remaining([task("run", "d"), task("run", "e"), task("support", "f")], {}) == (15 + 15 + 3) / 2
     assert estimate.remaining([task("scores", "g")], {}) == pytest.approx(11)  # one worker has nothing to do
     assert estimate.remaining([], {}) == 0
-
-
-def test_running_tasks_are_partly_done() -> None:
-    estimate, elapsed = _TimeEstimate(2), {"b": 4.0, "c": 12.0}
-    estimate.add(task("run", "a"), 10)
-    three = [task("run", name) for name in "bcd"]
-    assert estimate.remaining(three, elapsed) == 10  # 6 and 0 of the first two, and 10 of the third, alone
-    assert estimate.remaining(three[:2], elapsed) == 6
+    three, elapsed = [task("run", name) for name in "ijk"], {"i": 4.0, "j": 20.0}  # two are running
+    assert estimate.remaining(three, elapsed) == 15  # 11 and 0 of the first two, and 15 of the third, alone
+    assert estimate.remaining(three[:2], elapsed) == 11
     assert estimate.remaining(three[1:2], elapsed) == 0
 
 
@@ -67,12 +61,7 @@ def test_durations_have_a_suitable_unit(seconds: float, shown: str) -> None:
 
 
 def test_without_a_terminal_there_is_a_line_for_each_task(store: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
-    tasks = [
-        task("support", "s"),
-        task("scores", "c"),
-        task("run", "ours-sst-0"),
-        task("run", "theirs-sst-0", "theirs"),
-    ]
+    tasks = [*(task("support", "s"), task("scores", "c")), *(task("run", f"{row}-sst-0", row) for row in ROWS)]
     store.save_report("ours-sst-0", {"figures": {"macro-F1": 0.8765}})
     with LiveView(store, ["main"], 9, 2) as view:
         view.set_tasks(tasks)
@@ -93,30 +82,18 @@ def test_without_a_terminal_there_is_a_line_for_each_task(store: RunStore, capsy
     ]
 
 
-@pytest.mark.parametrize(
-    ("report", "line"),
-    [
-        (LiveView.on_death, "A worker died during sst, ours, seed 0. It will be tried again."),
-        (
-            partial(LiveView.on_crowded, is_last=False),
-            "The GPU was full during sst, ours, seed 0. It will be tried again.",
-        ),
-        (
-            partial(LiveView.on_crowded, is_last=True),
-            "The GPU was full during sst, ours, seed 0. It will be tried again, alone, at the end.",
-        ),
-    ],
-)
-def test_a_retry_is_reported(
-    report: Callable[..., None], line: str, store: RunStore, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_retry_is_reported(store: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
     one = task("run", "ours-sst-0")
     with LiveView(store, ["main"], 1, 1) as view:
-        view.set_tasks([one])
-        view.on_start(one)
-        report(view, one)
-        assert view.running == {}
-    assert capsys.readouterr().err.splitlines()[1:] == [line]
+        for report in (view.on_death, partial(view.on_crowded, is_last=False), partial(view.on_crowded, is_last=True)):
+            view.on_start(one)
+            report(one)
+            assert view.running == {}
+    assert capsys.readouterr().err.splitlines() == [
+        "A worker died during sst, ours, seed 0. It will be tried again.",
+        "The GPU was full during sst, ours, seed 0. It will be tried again.",
+        "The GPU was full during sst, ours, seed 0. It will be tried again, alone, at the end.",
+    ]
 
 
 def drawn(view: LiveView) -> list[str]:
@@ -132,11 +109,7 @@ def test_the_table_fills_up(store: RunStore) -> None:
     store.save_report("ours-movies-0", {"figures": {"macro-F1": 0.5}})
     store.save_report("ours-movies-1", {"figures": {"macro-F1": 0.7}})
     with LiveView(store, ["main"], 6, 2) as view:
-        left = [
-            task("run", "ours-sst-1", seed=1),
-            task("run", "theirs-sst-0", "theirs"),
-            task("run", "theirs-sst-1", "theirs"),
-        ]
+        left = [task("run", "ours-sst-1", seed=1), *(task("run", f"theirs-sst-{n}", "theirs") for n in (0, 1))]
         view.set_tasks(left)
         view.on_start(left[0])
         assert drawn(view) == [
@@ -158,14 +131,21 @@ def test_the_table_fills_up(store: RunStore) -> None:
         ]
 
 
+def beat(store: RunStore, key: str, text: str) -> Path:
+    """Write the heartbeat of a worker."""
+    path = store.heartbeat(key).path
+    path.parent.mkdir()
+    path.write_text(text)
+    return path
+
+
 def test_running_tasks_show_their_progress(store: RunStore) -> None:
     with LiveView(store, ["main"], 6, 2) as view:
         two = [task("scores", "scores-a"), task("run", "ours-sst-0")]
         view.set_tasks(two)
         for one in two:
             view.on_start(one)
-        store.heartbeat_file("scores-a").parent.mkdir()
-        store.heartbeat_file("scores-a").write_text("scores of train 43%")
+        beat(store, "scores-a", "scores of train 43%")
         assert view.in_progress() == [
             "  sst, scores of attention, seed 0 (0 s, scores of train 43%)",
             "  sst, ours, seed 0 (0 s)",
@@ -174,9 +154,7 @@ def test_running_tasks_show_their_progress(store: RunStore) -> None:
 
 
 def test_the_progress_of_a_killed_worker_is_not_shown(store: RunStore) -> None:
-    one, place = task("run", "ours-sst-0"), store.heartbeat_file("ours-sst-0")
-    place.parent.mkdir()
-    place.write_text("predictor 97%")
+    one, place = task("run", "ours-sst-0"), beat(store, "ours-sst-0", "predictor 97%")
     os.utime(place, (time.time() - 60, time.time() - 60))
     with LiveView(store, ["main"], 6, 1) as view:
         view.on_start(one)
@@ -195,8 +173,7 @@ def test_tasks_of_other_processes_are_shown(store: RunStore) -> None:
     view.on_start(one)
     view.on_busy(one)
     assert view.in_progress() == ["  sst, ours, seed 0 (another process)"]
-    store.heartbeat_file("ours-sst-0").parent.mkdir()
-    store.heartbeat_file("ours-sst-0").write_text("predictor 71%")
+    beat(store, "ours-sst-0", "predictor 71%")
     assert view.in_progress() == ["  sst, ours, seed 0 (another process, predictor 71%)"]
     view.on_start(one)
     assert view.in_progress() == ["  sst, ours, seed 0 (0 s, predictor 71%)"]

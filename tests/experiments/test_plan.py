@@ -177,7 +177,7 @@ def test_encoders_that_cannot_be_loaded_and_layers_that_they_lack_are_refused(
     check(
         refused({"scorer": ["attention", "gradient"], "layers": 9}, missing),
         "3 runs of the grid cannot be done, so none was started:",
-        f"layers must be at most 2 for the encoder {encoders['bert']}, or all, got 9.",
+        f"layers must be all or at most 2 for the encoder {encoders['bert']}, got 9.",
         "  toy, fresh, attention, layers 9, seed 0",
         "  toy, fresh, gradient, layers 9, seed 0",
         f"The folder {tmp_path / 'empty'} contains no encoder",

@@ -16,6 +16,14 @@ BANDS = "bands, or bars: from the lowest to the highest seed"
 POINTS = (Point(1, 0.5, 0.4, 0.6), Point(2, 0.7, 0.7, 0.7))
 
 
+def draw(panel: Panel, kind: Kind = "lines", x: str = "") -> Figure:
+    return draw_figure(FigureData(FigureConfig(kind, x), (panel,), ()), Figure)
+
+
+def note(figure: Figure) -> str:
+    return figure.legends[0].get_title().get_text()
+
+
 def made(kind: Kind = "lines", n_lines: int = 2, n_panels: int = 4, x: str = "") -> FigureData:
     """Make up a figure."""
     lines = tuple(Line(f"line {number} of $x_1$", POINTS) for number in range(n_lines))
@@ -61,31 +69,28 @@ def test_the_marks_of_forty_rows_differ() -> None:
 def test_points_of_too_few_runs_are_hollow_and_the_legend_says_so() -> None:
     lines = (Line("a", (POINTS[0]._replace(whole=False), POINTS[1])),)
     for kind in ("lines", "scatter", "evp"):
-        figure = draw_figure(FigureData(FigureConfig(kind), (Panel("sst", lines),), ()), Figure)
-        notes = figure.legends[0].get_title().get_text().split("\n")
+        notes = note(draw(Panel("sst", lines), kind)).split("\n")
         assert notes == [*([] if kind == "scatter" else [BANDS]), "hollow: not all runs are done"]
-    assert draw_figure(made(), Figure).legends[0].get_title().get_text() == BANDS
-    assert draw_figure(made("scatter"), Figure).legends[0].get_title().get_text() == ""
-    one_seed = FigureData(FigureConfig(), (Panel("sst", (Line("a", POINTS[1:]),)),), ())
-    assert draw_figure(one_seed, Figure).legends[0].get_title().get_text() == ""
-    [axes] = draw_figure(FigureData(FigureConfig(), (Panel("sst", lines),), ()), Figure).axes
+    assert note(draw_figure(made(), Figure)) == BANDS
+    assert note(draw_figure(made("scatter"), Figure)) == ""
+    assert note(draw(Panel("sst", (Line("a", POINTS[1:]),)))) == ""  # one seed
+    [axes] = draw(Panel("sst", lines)).axes
     [line, hollow] = axes.get_lines()
     assert (line.get_markevery(), hollow.get_markerfacecolor()) == ([1], "white")
     assert (hollow.get_marker(), hollow.get_color()) == (line.get_marker(), line.get_color())
     assert np.asarray(hollow.get_xydata()).tolist() == [[1, 0.5]]
-    [axes] = draw_figure(FigureData(FigureConfig("scatter"), (Panel("sst", lines),), ()), Figure).axes
+    [axes] = draw(Panel("sst", lines), "scatter").axes
     insides = [(np.asarray(mark.get_offsets()).tolist(), len(mark.get_facecolor())) for mark in axes.collections]
     assert insides == [([[1, 0.5]], 0), ([[2, 0.7]], 1)]
 
 
 def test_a_flat_line_of_too_few_runs_has_a_star() -> None:
     panel = Panel("sst", (Line("a", POINTS),), (Level("full text", 0.8, whole=False), Level("random", 0.2)))
-    [legend] = draw_figure(FigureData(FigureConfig(), (panel,), ()), Figure).legends
-    assert [text.get_text() for text in legend.get_texts()] == ["a", "full text*", "random"]
-    assert legend.get_title().get_text() == f"{BANDS}\nwith *: not all runs are done"
+    figure = draw(panel)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "full text*", "random"]
+    assert note(figure) == f"{BANDS}\nwith *: not all runs are done"
     both = replace(panel, lines=(Line("a", (POINTS[0]._replace(whole=False),)),))
-    [legend] = draw_figure(FigureData(FigureConfig(), (both,), ()), Figure).legends
-    assert legend.get_title().get_text() == f"{BANDS}\nhollow or with *: not all runs are done"
+    assert note(draw(both)) == f"{BANDS}\nhollow or with *: not all runs are done"
 
 
 @pytest.mark.parametrize(
@@ -94,8 +99,8 @@ def test_a_flat_line_of_too_few_runs_has_a_star() -> None:
 def test_a_flat_line_beside_a_search_begins_where_a_run_of_it_ends(takes: float, start: float, end: float) -> None:
     line = Line("a", (Point(60, 0.5, 0.5, 0.5), Point(120, 0.6, 0.6, 0.6)))
     panel = Panel("sst", (line,), (Level("ours", 0.7, x=takes), Level("whole", 0.8)))
-    figure = draw_figure(FigureData(FigureConfig("evp", "seconds"), (panel,), ()), Figure)
-    assert figure.legends[0].get_title().get_text() == "a flat line begins at the time of one run"
+    figure = draw(panel, "evp", "seconds")
+    assert note(figure) == "a flat line begins at the time of one run"
     [axes] = figure.axes
     [_, ours, whole] = axes.get_lines()
     assert np.asarray(ours.get_xydata()).tolist() == [[start, 0.7], [end, 0.7]]  # in minutes if it is long
@@ -105,9 +110,7 @@ def test_a_flat_line_beside_a_search_begins_where_a_run_of_it_ends(takes: float,
 def test_many_points_are_not_all_marked() -> None:
     points = tuple(Point(x, 0.5, 0.5, 0.5) for x in range(49))
     for n_points, step in ((20, 1), (24, 1), (25, 2), (49, 3)):
-        [axes] = draw_figure(
-            FigureData(FigureConfig(), (Panel("a", (Line("b", points[:n_points]),)),), ()), Figure
-        ).axes
+        [axes] = draw(Panel("a", (Line("b", points[:n_points]),))).axes
         assert axes.get_lines()[0].get_markevery() == list(range(0, n_points, step))
 
 
@@ -141,8 +144,7 @@ def test_axes_of_a_search_may_have_other_names() -> None:
 
 
 def test_a_single_point_has_a_whisker() -> None:
-    one = FigureData(FigureConfig(), (Panel("sst", (Line("a", POINTS[:1]),)),), ())
-    [axes] = draw_figure(one, Figure).axes
+    [axes] = draw(Panel("sst", (Line("a", POINTS[:1]),))).axes
     [whisker] = axes.collections
     assert [np.asarray(path.vertices).tolist() for path in whisker.get_paths()] == [[[1, 0.4], [1, 0.6]]]
 

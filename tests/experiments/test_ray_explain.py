@@ -1,10 +1,13 @@
+import itertools
 import json
-from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+import ray
 
 import small
 from fresh.attribution.support_model import SupportModel
@@ -12,16 +15,45 @@ from fresh.cli.main import main
 from fresh.data.splits import BadRows, DataConfig, Splits
 from fresh.experiments import ray_explain
 from fresh.experiments.ray_cluster import Node
-from fresh.experiments.ray_explain import (
-    ExplainRequest,
-    _divide_cluster,
-    _Explainer,
-    _read_groups,
-    explain_on_cluster,
-)
+from fresh.experiments.ray_explain import MAX_AHEAD, ExplainRequest, _divide_cluster, explain_on_cluster
 from fresh.predictor import Predictor
-from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
+from two_nodes import own_processes
+
+
+class InProcess:
+    """Stands for Ray: work is done when its result is awaited, and the worker that started last is ready first."""
+
+    exceptions = ray.exceptions
+
+    def __init__(self) -> None:
+        self.n_ahead = self.most_ahead = 0
+
+    def start(self, function: Any, *about: Any) -> Any:
+        self.n_ahead += 1
+        self.most_ahead = max(self.most_ahead, self.n_ahead)
+        return partial(function, *about)
+
+    def remote(self, function: Any) -> Any:
+        return Mock(
+            options=lambda **_resources: Mock(
+                remote=lambda *about: Mock(explain=self.remote(function(*about).explain))
+            ),
+            remote=partial(self.start, function),
+        )
+
+    def put(self, value: Any) -> Any:
+        return value
+
+    def wait(self, references: list[Any]) -> tuple[list[Any], list[Any]]:
+        return references[-1:], references[:-1]
+
+    def get(self, reference: Any) -> Any:
+        self.n_ahead -= 1
+        try:
+            return reference()
+        except ValueError as error:
+            raise ray.exceptions.RayTaskError("explain", "a trace", error) from error  # type: ignore[no-untyped-call]
 
 
 def test_each_worker_has_a_gpu_or_a_core() -> None:
@@ -46,23 +78,16 @@ def folder(support: SupportModel, predictor: Predictor, toy: Splits, tmp_path_fa
 
 
 @pytest.fixture
-def at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reads and explains in this process, as the nodes of a cluster do."""
-    model = Rationalizer.from_pretrained(folder / "model", device="cpu")
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(ray_explain, "_load", lambda _files, _device: model)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> InProcess:
+    """Explains in this process, as a cluster of one node with three workers does; the first is the slowest."""
+    cluster = InProcess()
     monkeypatch.setattr(ray_explain, "BATCH_SIZE", 1)
-    monkeypatch.setattr(ray_explain, "connect", lambda _address: nullcontext())
-
-    def process(_ray: Any, _files: Any, request: ExplainRequest, _n_workers: Any) -> Iterator[dict[str, Any]]:
-        explainer = _Explainer(request, [])
-        for batch in _read_groups({"folder": [str(folder)]}, request, []):
-            yield {name: value for name, [value] in explainer(batch).items()}
-
-    monkeypatch.setattr(ray_explain, "_process", process)
+    monkeypatch.setattr(ray_explain, "check_nodes", lambda _ray: [Node("a1", "here", 3, 0)])
+    monkeypatch.setattr(ray_explain, "connect", lambda _address: nullcontext(cluster))
+    return cluster
 
 
-def test_skipped_texts_are_reported_in_the_end(at_once: None, folder: Path) -> None:
+def test_skipped_texts_are_reported_in_the_end(at_once: InProcess, folder: Path) -> None:
     bad = BadRows()
     request = ExplainRequest(str(folder / "few.csv"), DataConfig(skip_bad=True), device="cpu")
     lines = list(explain_on_cluster(str(folder / "model"), request, bad))
@@ -70,8 +95,18 @@ def test_skipped_texts_are_reported_in_the_end(at_once: None, folder: Path) -> N
     assert (bad.count, bad.total) == (1, 3)
 
 
+@pytest.mark.parametrize("n_workers", [None, 1, 2])
+def test_lines_are_in_the_order_of_the_file_and_few_groups_wait(
+    n_workers: int | None, at_once: InProcess, folder: Path
+) -> None:
+    request = ExplainRequest(str(folder / "data.csv"), DataConfig("review", id="name", skip_bad=True), device="cpu")
+    lines = explain_on_cluster(str(folder / "model"), request, BadRows(), n_workers=n_workers)
+    assert [json.loads(line)["id"] for line in itertools.islice(lines, 40)] == [str(n) for n in range(40)]
+    assert at_once.most_ahead <= MAX_AHEAD * (n_workers or 3) + 1
+
+
 def test_a_text_that_cannot_be_read_leaves_no_output(
-    at_once: None, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    at_once: InProcess, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = (str(folder / "model"), "--input", str(folder / "few.csv"), "--output", str(tmp_path / "explained.jsonl"))
     assert main(["explain", *files, "--engine", "ray", "--device", "cpu"]) == 1
@@ -110,3 +145,14 @@ def test_a_cluster_writes_the_same_lines(
     assert errors[0] == errors[1]
     assert "1 of 480 rows" in errors[0]
     assert [json.loads(line)["id"] for line in written[1].splitlines()] == [str(n) for n in range(480) if n != 300]
+
+
+def test_the_texts_of_a_dead_worker_are_explained_again(cluster: Any, folder: Path) -> None:
+    request = ExplainRequest(str(folder / "data.csv"), DataConfig("review", id="name", skip_bad=True), device="cpu")
+    lines = explain_on_cluster(str(folder / "model"), request, BadRows(), cluster.address)
+    first = next(lines)
+    victim = next(process for process in own_processes() if "_Explainer" in "".join(process.cmdline()))
+    victim.kill()
+    ids = [json.loads(line)["id"] for line in (first + "".join(lines)).splitlines()]
+    assert ids == [str(n) for n in range(480) if n != 300]
+    assert not victim.is_running()

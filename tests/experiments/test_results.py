@@ -71,24 +71,18 @@ def test_damaged_reports_are_named(tmp_path: Path) -> None:
 MACHINE = {"card": "", "python": "3.11", "torch": "2.13"}
 
 
-def report(corpus: str, seed: int, shared: float = 0.0, **others: Any) -> dict[str, Any]:
-    return {
-        "key": f"{corpus}-{seed}",
-        "corpus": corpus,
+def result(corpus: str, seed: int, **others: Any) -> RunResult:
+    report = {
         "data": f"digest of {corpus}",
         "documents": [3, 2, 1],
         "all settings": {"method": "fresh", "train.seed": seed, "ratio": 0.2},
         "figures": {"macro-F1": 0.12345678},
         "notes": ["a note"],
         "machine": MACHINE,
-        "times": {"seconds": 2.0, "shared seconds": shared, "finished": f"2026-01-0{seed + 1}"},
+        "times": {"seconds": 2.0, "shared seconds": others.pop("shared", 0.0), "finished": f"2026-01-0{seed + 1}"},
         **others,
     }
-
-
-def result(corpus: str, seed: int, **others: Any) -> RunResult:
-    found = report(corpus, seed, **others)
-    return RunResult(found["key"], "a row", corpus, seed, {}, found["figures"], None, found)
+    return RunResult(f"{corpus}-{seed}", "a row", corpus, seed, {}, {"macro-F1": 0.12345678}, None, report)
 
 
 def test_what_all_runs_share_is_listed_once() -> None:

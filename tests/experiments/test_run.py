@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import psutil
@@ -25,6 +26,7 @@ from fresh.experiments.results import read_results
 from fresh.experiments.run import GridResult, run_grids
 from fresh.experiments.store import RunStore, StoreDeletedError
 from fresh.experiments.worker import Outcome, Worker
+from two_nodes import until
 
 ATTENTION = {"name": "ours", "scorer": "attention"}
 LONGER = {"name": "longer", "scorer": "attention", "ratio": 0.4}
@@ -42,13 +44,7 @@ def grids(grid: Callable[..., Path], tmp_path: Path) -> Grids:
 
 
 def test_what_grids_share_is_done_once(grids: Grids, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    n_trained: list[int] = []
-    whole = SupportModel.train_many
-
-    def train_many(*arguments: Any, **others: Any) -> Any:
-        n_trained.append(1)
-        return whole(*arguments, **others)
-
+    train_many = Mock(side_effect=SupportModel.train_many)
     monkeypatch.setattr(SupportModel, "train_many", train_many)
     paths, out = grids(first=[ATTENTION], second=[ATTENTION, LONGER]), tmp_path / "runs"
     executor, store = Inline(out), RunStore(out)
@@ -63,16 +59,13 @@ def test_what_grids_share_is_done_once(grids: Grids, tmp_path: Path, monkeypatch
         for name in ("runs", "alone")
     )
     assert together == alone
-    assert len(n_trained) == 4  # trained once and read again for the scores, in each of the two folders
+    assert train_many.call_count == 4  # trained once and read again for the scores, in each of the two folders
 
 
 def test_a_failure_is_reported_for_every_grid_that_has_it(
     grids: Grids, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_arguments: Any) -> None:
-        raise ValueError("broken")
-
-    monkeypatch.setattr("fresh.experiments.worker.measure", fail)
+    monkeypatch.setattr("fresh.experiments.worker.measure", Mock(side_effect=ValueError("broken")))
     paths, out = grids(first=[ATTENTION], second=[ATTENTION, LONGER]), tmp_path / "runs"
     ours, longer = "toy, ours, seed 0", "toy, longer, seed 0"
     assert run_grids(paths, out, executor=Inline(out)) == [
@@ -86,12 +79,7 @@ def test_invalid_runs_of_all_grids_are_listed_and_nothing_is_started(
 ) -> None:
     wrong = {"name": "wrong", "epochs": 0}
     paths, out = grids(first=[LONGER], second=[ATTENTION, wrong], third=[wrong]), tmp_path / "runs"
-    executor, n_read = Inline(out), list[int]()
-
-    def read_splits(*_arguments: Any) -> None:
-        n_read.append(1)
-        raise DataError("broken")
-
+    executor, read_splits = Inline(out), Mock(side_effect=DataError("broken"))
     monkeypatch.setattr("fresh.experiments.sources.read_splits", read_splits)
     with pytest.raises(ConfigError) as caught:
         run_grids(paths, out, executor=executor)
@@ -108,7 +96,7 @@ def test_invalid_runs_of_all_grids_are_listed_and_nothing_is_started(
         "epochs must be at least 1, got 0.",
         "  toy, wrong, seed 0",
     ]
-    assert (len(n_read), out.exists(), executor.n_expected) == (1, False, 0)
+    assert (read_splits.call_count, out.exists(), executor.n_expected) == (1, False, 0)
 
 
 def test_errors_of_all_files_are_reported(tmp_path: Path) -> None:
@@ -177,13 +165,6 @@ def expected_metrics(path: Path) -> dict[str, dict[str, float]]:
     return metrics(store, [item["key"] for item in store.read_plan("grid")["runs"]])
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.02)
-
-
 def alive(group: int) -> list[int]:
     """List the processes of a group that are not dead."""
     found: list[int] = []
@@ -213,7 +194,7 @@ def check_kills(path: Path, out: Path, n_rounds: int, seed: int) -> None:
         before = plans.stat().st_mtime_ns if plans.exists() else None
         process = start(path, out, "--workers", "2")
         try:
-            wait_until(lambda: plans.exists() and plans.stat().st_mtime_ns != before)  # noqa: B023 - called at once
+            until(lambda: plans.exists() and plans.stat().st_mtime_ns != before, 120)  # noqa: B023 - called at once
             time.sleep(chance.uniform(0, 5))
         finally:
             os.killpg(process.pid, signal.SIGKILL)
@@ -258,20 +239,20 @@ def test_an_interrupt_leaves_no_process_behind_and_can_be_resumed(grid: Callable
     process = start(endless, tmp_path / "runs", "--workers", "1", PYTHONPATH=often)
     gate, _ = plan(read_grid(endless), None, RunStore(tmp_path / "planned"))
     state = RunStore(tmp_path / "runs").shared_folder(gate.key) / "lei.safetensors"
-    wait_until(state.is_file)
+    until(state.is_file, 120)
     os.killpg(process.pid, signal.SIGINT)
     said, errors = process.communicate(timeout=60)
     assert (process.returncode, said) == (130, "")
     assert "Traceback" not in errors
     assert errors.splitlines()[-1].startswith("Interrupted.")
-    wait_until(lambda: not alive(process.pid), 5)
+    until(lambda: not alive(process.pid), 5)
     assert reports(tmp_path / "runs") == {}
     before, n_before = state.stat().st_mtime_ns, n_epochs(state)
     process = start(endless, tmp_path / "runs", "--workers", "1", PYTHONPATH=often)
-    wait_until(lambda: state.stat().st_mtime_ns != before)
+    until(lambda: state.stat().st_mtime_ns != before, 120)
     os.kill(process.pid, signal.SIGKILL)  # not the workers, which must notice
     process.communicate()
-    wait_until(lambda: not alive(process.pid), 5)
+    until(lambda: not alive(process.pid), 5)
     assert n_epochs(state) > n_before >= 1
 
 

@@ -3,15 +3,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fresh.experiments.scheduler
-from experiments import Silent
 from fresh.experiments.grid import RunSpec
+from fresh.experiments.live_view import LiveView
 from fresh.experiments.plan import Kind, Task
 from fresh.experiments.scheduler import MAX_CROWDED, MAX_DEATHS, Scheduler, TaskEnd
 from fresh.experiments.store import FAILURE, RunStore
@@ -110,7 +111,9 @@ def test_every_task_ends_once_and_a_failure_takes_only_what_needs_it(
 ) -> None:
     fates: dict[str, list[Fate]] = {task.key: data.draw(st.lists(st.sampled_from(FATES), max_size=6)) for task in tasks}
     bad = {key: ends_badly(list(given_fates)) for key, given_fates in fates.items()}
-    executor, view = Scripted(n_workers, {key: list(listed) for key, listed in fates.items()}, data), Silent()
+    executor, view = Scripted(n_workers, {key: list(listed) for key, listed in fates.items()}, data), Mock(LiveView)
+    planned: list[Task] = []
+    view.set_tasks.side_effect = planned.extend
     failed = Scheduler(RunStore(tmp_path_factory.mktemp("runs")), executor, view).run(tasks)
     wanted = needed(tasks)
     lost: set[str] = set()
@@ -118,143 +121,126 @@ def test_every_task_ends_once_and_a_failure_takes_only_what_needs_it(
         if task.key in wanted and (bad[task.key] or lost.intersection(task.needs)):
             lost.add(task.key)
     assert failed.keys() == lost
-    assert sorted(key for key, _, _ in view.ends) == sorted(wanted) == sorted(view.expected)
-    assert {key for key, status, _ in view.ends if status == "failed"} == lost
+    assert sorted(task.key for task in planned) == sorted(wanted) == sorted(key for key, _ in reported(view.on_end))
+    assert {key for key, outcome in reported(view.on_end) if outcome.status == "failed"} == lost
     assert executor.most <= n_workers
     assert executor.at == []
     started = set(executor.starts)
     assert started == {task.key for task in tasks if task.key in wanted and not lost.intersection(task.needs)}
 
 
-def chain(*kinds: Kind) -> list[Task]:
+def chain(*kinds: Kind, name: str = "t") -> list[Task]:
     """Tasks each of which needs the one before it."""
-    keys = [f"t{number}" for number in range(len(kinds))]
-    needs = [(), *((key,) for key in keys)]
-    return [Task(kind, key, SPEC, own) for kind, key, own in zip(kinds, keys, needs, strict=False)]
+    keys = [f"{name}{number}" for number in range(len(kinds))]
+    return [Task(kind, key, SPEC, tuple(keys[:n][-1:])) for n, (kind, key) in enumerate(zip(kinds, keys, strict=True))]
+
+
+def runs(keys: str) -> list[Task]:
+    return [Task("run", key, SPEC) for key in keys]
+
+
+def reported(method: Mock) -> list[Any]:
+    """List the calls of a method of a view, with keys in the place of tasks."""
+    return [(call.args[0].key, *call.args[1:]) for call in method.call_args_list]
 
 
 def carry_out(
     tasks: list[Task], folder: Path, n_workers: int = 1, **fates: list[Fate]
-) -> tuple[dict[str, str], Scripted]:
-    executor = Scripted(n_workers, fates)
-    return Scheduler(RunStore(folder), executor, Silent()).run(tasks), executor
+) -> tuple[dict[str, str], Scripted, Mock]:
+    executor, view = Scripted(n_workers, fates), Mock(LiveView)
+    return Scheduler(RunStore(folder), executor, view).run(tasks), executor, view
 
 
-def test_tasks_start_in_their_order(tmp_path: Path) -> None:
-    first, second = (
-        chain("support", "scores", "run"),
-        [
-            Task(task.kind, f"u{task.key}", SPEC, tuple(f"u{need}" for need in task.needs))
-            for task in chain("support", "scores", "run")
-        ],
-    )
-    _, executor = carry_out([*first, *second], tmp_path)
-    assert executor.starts == ["t0", "t1", "t2", "ut0", "ut1", "ut2"]
-    _, executor = carry_out([*first, *second], tmp_path, n_workers=2)
-    assert executor.starts == ["t0", "ut0", "t1", "ut1", "t2", "ut2"]
+@pytest.mark.parametrize(("n_workers", "order"), [(1, "t0 t1 t2 u0 u1 u2"), (2, "t0 u0 t1 u1 t2 u2")])
+def test_tasks_start_in_their_order(n_workers: int, order: str, tmp_path: Path) -> None:
+    tasks = [task for name in "tu" for task in chain("support", "scores", "run", name=name)]
+    _, executor, _ = carry_out(tasks, tmp_path, n_workers)
+    assert executor.starts == order.split()
 
 
-def test_a_failure_is_passed_on_to_the_tasks_that_need_it(tmp_path: Path) -> None:
-    failed, executor = carry_out(chain("support", "scores", "run"), tmp_path, t0=["failed"])
-    error = "toy, support model, seed 0: t0 broke"
-    assert failed == {"t0": error, "t1": error, "t2": error}
-    assert executor.starts == ["t0"]
-    assert RunStore(tmp_path).read_failure("t2") == error
+@pytest.mark.parametrize(
+    ("fates", "error", "where"),
+    [
+        (["failed"], "t0 broke", "there"),
+        (["died"] * MAX_DEATHS, "Its worker died 3 times, perhaps because memory ran out.", ""),
+        (["crowded"] * (MAX_CROWDED + 1), "t0 broke (Even when it ran alone.)", "there"),
+    ],
+)
+def test_a_failure_is_recorded_and_passed_on(fates: list[Fate], error: str, where: str, tmp_path: Path) -> None:
+    failed, executor, _ = carry_out(chain("support", "scores", "run"), tmp_path / "a", 2, t0=list(fates))
+    assert failed == dict.fromkeys(("t0", "t1", "t2"), f"toy, support model, seed 0: {error}")
+    assert executor.starts == ["t0"] * len(fates)
+    assert RunStore(tmp_path / "a").read_failure("t2") == failed["t2"]
+    failed, _, _ = carry_out(chain("run"), tmp_path / "b", t0=list(fates))
+    assert failed == {"t0": error}
+    record = json.loads((RunStore(tmp_path / "b").run_folder("t0") / FAILURE).read_text(encoding="utf-8"))
+    assert record == {"error": error, "where": where}
 
 
-def test_a_task_may_kill_two_workers_but_not_three(tmp_path: Path) -> None:
-    failed, executor = carry_out(chain("run"), tmp_path / "a", t0=["died"] * (MAX_DEATHS - 1))
-    assert (failed, executor.starts) == ({}, ["t0"] * MAX_DEATHS)
-    failed, _ = carry_out(chain("run"), tmp_path / "b", t0=["died"] * MAX_DEATHS)
-    assert failed == {"t0": "Its worker died 3 times, perhaps because memory ran out."}
-    assert RunStore(tmp_path / "b").read_failure("t0") == failed["t0"]
-
-
-def test_each_death_is_reported_unless_it_is_the_last(tmp_path: Path) -> None:
-    view, fates = Silent(), {"t0": ["died", "busy", "died", "died"], "t1": ["died"]}
-    tasks = [Task("run", "t0", SPEC), Task("run", "t1", SPEC)]
-    Scheduler(RunStore(tmp_path), Scripted(1, fates), view).run(tasks)  # type: ignore[arg-type]
-    assert sorted(view.deaths) == ["t0", "t0", "t1"]
-    assert sorted((key, status) for key, status, _ in view.ends) == [("t0", "failed"), ("t1", "done")]
+def test_each_death_and_each_full_gpu_is_reported_unless_the_task_fails(tmp_path: Path) -> None:
+    _, _, view = carry_out(runs("ab"), tmp_path / "died", a=["died", "busy", "died", "died"], b=["died"])
+    assert sorted(reported(view.on_death)) == [("a",), ("a",), ("b",)]
+    assert sorted((key, outcome.status) for key, outcome in reported(view.on_end)) == [("a", "failed"), ("b", "done")]
+    _, _, view = carry_out(runs("a"), tmp_path / "crowded", a=["crowded"] * (MAX_CROWDED + 1))
+    assert reported(view.on_crowded) == [*[("a", False)] * (MAX_CROWDED - 1), ("a", True)]
 
 
 def test_a_task_without_room_is_tried_again_with_fewer_others(tmp_path: Path) -> None:
-    tasks = [Task("run", key, SPEC) for key in "abcdefghijk"]
-    failed, executor = carry_out(tasks, tmp_path, 3, c=["crowded"])
+    failed, executor, _ = carry_out(runs("abcdefghijk"), tmp_path, 3, c=["crowded"])
     assert (failed, executor.most, executor.n_cleared) == ({}, 3, 0)
     assert executor.beside == [0, 1, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2]
     assert "".join(executor.starts) == "abcdefcghijk"  # when as many are done as were running then
 
 
 def test_a_task_without_room_is_tried_again_when_no_other_is_left_to_wait_for(tmp_path: Path) -> None:
-    failed, executor = carry_out(chain("support", "run"), tmp_path, 3, t0=["crowded"])
+    failed, executor, _ = carry_out(chain("support", "run"), tmp_path, 3, t0=["crowded"])
     assert (failed, executor.starts, executor.n_cleared) == ({}, ["t0", "t0", "t1"], 1)
 
 
 def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path: Path) -> None:
-    tasks = [*chain("support", "run"), *(Task("run", key, SPEC) for key in "abcdef")]
     full: list[Fate] = ["crowded"] * MAX_CROWDED
-    failed, executor = carry_out(tasks, tmp_path, 2, t0=list(full), a=[*full, "busy", "died"])
+    tasks = [*chain("support", "run"), *runs("abcdef")]
+    failed, executor, _ = carry_out(tasks, tmp_path, 2, t0=list(full), a=[*full, "busy", "died"])
     assert (failed, executor.most) == ({}, 2)
     assert [executor.starts.count(key) for key in ("t0", "a")] == [MAX_CROWDED + 1, MAX_CROWDED + 3]
     assert executor.starts[-5:] == ["t0", "t1", "a", "a", "a"]
-    assert (
-        executor.n_cleared == 4 + 5
-    )  # each time that one is tried alone, and that one found none with nobody beside it
-
-
-def test_each_full_gpu_is_reported(tmp_path: Path) -> None:
-    view = Silent()
-    Scheduler(RunStore(tmp_path), Scripted(1, {"t0": ["crowded"] * (MAX_CROWDED + 1)}), view).run(chain("run"))
-    assert view.crowds == [*[("t0", False)] * (MAX_CROWDED - 1), ("t0", True)]
+    assert executor.n_cleared == 4 + 5  # each try alone, and each time that one found no room with nobody beside it
 
 
 def test_tasks_without_room_keep_their_order(tmp_path: Path) -> None:
-    tasks = [Task("run", key, SPEC) for key in "abcd"]
     fates: dict[str, list[Fate]] = {key: ["crowded"] for key in "abcd"}
-    _, executor = carry_out(tasks, tmp_path, 4, **fates)
+    _, executor, _ = carry_out(runs("abcd"), tmp_path, 4, **fates)
     assert "".join(executor.starts) == "abcdabcd"
 
 
 @pytest.mark.parametrize("fate", ["busy", "failed"])
 def test_a_task_without_room_does_not_wait_for_what_others_do_or_what_fails(fate: Fate, tmp_path: Path) -> None:
-    tasks = [Task("run", key, SPEC) for key in "abcdefgh"]
     fates: dict[str, list[Fate]] = {key: [fate] * 20 for key in "bcdefgh"}
-    _, executor = carry_out(tasks, tmp_path, 1, a=["crowded"], **fates)
+    _, executor, _ = carry_out(runs("abcdefgh"), tmp_path, 1, a=["crowded"], **fates)
     assert "".join(executor.starts)[:3] == "aba"
 
 
-def test_a_task_without_room_also_when_alone_fails(tmp_path: Path) -> None:
-    failed, executor = carry_out(chain("support", "run"), tmp_path / "a", 2, t0=["crowded"] * (MAX_CROWDED + 1))
-    error = "toy, support model, seed 0: t0 broke (Even when it ran alone.)"
-    assert failed == {"t0": error, "t1": error}
-    assert executor.starts == ["t0"] * (MAX_CROWDED + 1)
-    failed, _ = carry_out(chain("run"), tmp_path / "b", 2, t0=["crowded"] * (MAX_CROWDED + 1))
-    record = json.loads((RunStore(tmp_path / "b").run_folder("t0") / FAILURE).read_text(encoding="utf-8"))
-    assert record == {"error": failed["t0"], "where": "there"}
-
-
 def test_finished_and_failed_runs_are_left_out_with_what_only_they_need(tmp_path: Path) -> None:
-    runs = RunStore(tmp_path)
-    tasks = [*chain("support", "scores", "run"), Task("run", "other", SPEC, ("t1",)), Task("run", "alone", SPEC)]
-    runs.save_report("t2", {"figures": {"macro-F1": 0.5}})
-    runs.save_failure("other", "no", "")
-    failed, executor = carry_out(tasks, tmp_path)
-    assert (failed, executor.starts) == ({"other": "no"}, ["alone"])
-    runs.clear_failure("other")
-    failed, executor = carry_out(tasks, tmp_path)
-    assert (failed, executor.starts) == ({}, ["t0", "t1", "other", "alone"])
+    store = RunStore(tmp_path)
+    tasks = [*chain("support", "scores", "run"), Task("run", "other", SPEC, ("t1",)), *runs("x")]
+    store.save_report("t2", {"figures": {"macro-F1": 0.5}})
+    store.save_failure("other", "no", "")
+    failed, executor, _ = carry_out(tasks, tmp_path)
+    assert (failed, executor.starts) == ({"other": "no"}, ["x"])
+    store.clear_failure("other")
+    failed, executor, _ = carry_out(tasks, tmp_path)
+    assert (failed, executor.starts) == ({}, ["t0", "t1", "other", "x"])
 
 
 def test_stored_scores_need_no_support_model(tmp_path: Path) -> None:
     place = RunStore(tmp_path).shared_folder("t1") / "scores.npz"
     place.parent.mkdir(parents=True)
     place.touch()
-    _, executor = carry_out(chain("support", "scores", "run"), tmp_path)
+    _, executor, _ = carry_out(chain("support", "scores", "run"), tmp_path)
     assert executor.starts == ["t1", "t2"]
 
 
 def test_a_failure_that_cannot_be_written_is_still_reported(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file where a folder should be", encoding="utf-8")
-    failed, _ = carry_out(chain("run"), tmp_path, t0=["failed"])
+    failed, _, _ = carry_out(chain("run"), tmp_path, t0=["failed"])
     assert failed == {"t0": "t0 broke (This could not be written to disk: Not a directory.)"}

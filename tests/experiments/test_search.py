@@ -10,23 +10,13 @@ import fresh.experiments.search
 import fresh.methods.registry
 import small
 from fresh.data.splits import Splits
-from fresh.document import Example
 from fresh.errors import ConfigError, DataError, MissingExtraError, OutputError
 from fresh.experiments.search import SPACES, Span, _read_space, read_span, search
 from fresh.pipeline import resolve_settings, train
-from fresh.progress import SILENT, _Silent
+from fresh.progress import SILENT
+from small import Saying
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # too few epochs
-
-
-class Saying(_Silent):
-    """Remembers all lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +27,10 @@ def splits(toy: Splits) -> Splits:
 @pytest.fixture(scope="module")
 def settings(encoders: dict[str, Path]) -> dict[str, Any]:
     return small.run_settings(encoders["bert"], epochs=1, method="lei")
+
+
+def without(settings: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in names}
 
 
 # Spaces
@@ -116,19 +110,16 @@ def test_the_best_settings_of_all_trials_are_written(splits: Splits, settings: d
     said = Saying()
     best = search(splits, out=tmp_path / "search", trials=4, progress=said, **settings)
     trials = [line for line in said.lines if line.startswith("Trial")]
-    shape = (
-        r"Trial {} of 4: lambda_1 ([\d.]+), lambda_2 (0|0\.5|1|2): dev macro-F1 (\d\.\d{{3}}) \(best (\d\.\d{{3}})\)"
-    )
-    found = [re.fullmatch(shape.format(number), line) for number, line in enumerate(trials, 1)]
-    assert len(found) == 4
-    values = [match.groups() for match in found if match is not None]
-    assert len(values) == 4
+    shape = r"Trial (\d) of 4: lambda_1 ([\d.]+), lambda_2 (0|0\.5|1|2): dev macro-F1 (\S+) \(best (\d\.\d{3})\)"
+    found = [match.groups() for match in map(re.compile(shape).fullmatch, trials) if match is not None]
+    assert [number for number, *_ in found] == list("1234")
+    values = [own for _, *own in found]
     assert all(0.01 <= float(first) <= 1 for first, *_ in values)
     assert len({first for first, *_ in values}) == 4
     scores = [float(score) for *_, score, _ in values]
     assert [float(highest) for *_, highest in values] == [max(scores[: number + 1]) for number in range(4)]
     winner = values[scores.index(max(scores))]
-    assert [f"{value:.4g}" for value in best.values()] == list(winner[:2])
+    assert [f"{value:.4g}" for value in best.values()] == winner[:2]
     written = tomllib.loads((tmp_path / "search/best.toml").read_text(encoding="utf-8"))
     assert written == {**settings, "method": "lei", **best}
     assert sorted(path.name for path in (tmp_path / "search").iterdir()) == ["best.toml", "search.json", "trials.log"]
@@ -137,7 +128,7 @@ def test_the_best_settings_of_all_trials_are_written(splits: Splits, settings: d
 def test_the_best_settings_can_be_trained_with(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     space = ["lambda_1=0.1:1", "layers=1,2", "batch_size=4,8"]
     best = search(splits, out=tmp_path / "search", trials=1, space=space, progress=SILENT, **settings)
-    others = {name: value for name, value in settings.items() if name not in ("method", "layers", "batch_size")}
+    others = without(settings, "method", "layers", "batch_size")
     model = train(splits, config=tmp_path / "search/best.toml", progress=SILENT, baseline=False, **others)
     assert model.settings["method"] == "lei"
     assert model.settings["lambda_1"] == best["lambda_1"]
@@ -200,31 +191,26 @@ def test_a_folder_with_other_files_is_refused(splits: Splits, settings: dict[str
 def test_a_trial_that_diverges_is_reported_and_the_search_continues(
     splits: Splits, settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    said, others = Saying(), {name: value for name, value in settings.items() if name != "learning_rate"}
+    said, others = Saying(), without(settings, "learning_rate")
     space = ["learning_rate=0.005,1e30"]
     best = search(splits, out=tmp_path / "search", trials=6, space=space, progress=said, **others)
-    lines = drawn(said)
-    assert len(lines) == 6
-    broken = [line for line in lines if line.startswith("learning_rate 1e+30: ")]
-    assert 0 < len(broken) < 6
+    broken = [line for line in drawn(said) if line.startswith("learning_rate 1e+30: ")]
+    assert 0 < len(broken) < len(drawn(said)) == 6
     assert all(re.search(r": no result \(.*diverged", line) for line in broken)
     assert best == {"learning_rate": 0.005}
 
 
 def test_a_search_without_any_result_says_so(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
-    others = {name: value for name, value in settings.items() if name != "learning_rate"}
+    others = {**without(settings, "learning_rate"), "progress": SILENT}
     with pytest.raises(ConfigError, match="Every trial failed"):
-        search(splits, out=tmp_path / "search", trials=2, space=["learning_rate=1e30"], progress=SILENT, **others)
+        search(splits, out=tmp_path / "search", trials=2, space=["learning_rate=1e30"], **others)
     assert not (tmp_path / "search/best.toml").exists()
 
 
 def test_invalid_data_end_the_search(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
-    train_part = tuple(Example(example.document, example.label) for example in splits.train)
+    bare = Splits(tuple(map(small.unmarked, splits.train)), splits.dev, splits.test)
     with pytest.raises(DataError, match=r"^human=0\.5 .*no training document"):
-        search(
-            Splits(train_part, splits.dev, splits.test),
-            **{"out": tmp_path / "search", "human": 0.5, "progress": SILENT, **settings},
-        )
+        search(bare, out=tmp_path / "search", human=0.5, progress=SILENT, **settings)
 
 
 def test_a_search_with_human_rationales_skips_documents_without(

@@ -6,7 +6,7 @@ from fresh.errors import ConfigError
 from fresh.experiments.results import RunResult
 from fresh.experiments.significance import Contrast, _format_p, parse_contrast, signed, welch_table
 from fresh.metrics.significance import holm, welch
-from made_up_runs import Made, encoder_runs, results, seeds
+from made_up_runs import TWO_ENCODERS, Made, results, seeds
 
 NEAR = (0.8, 0.82, 0.81)
 FAR = (0.6, 0.61, 0.63)
@@ -88,15 +88,7 @@ def test_rows_are_compared_on_each_corpus_whatever_their_settings() -> None:
 
 
 def test_rows_are_compared_between_runs_with_equal_settings() -> None:
-    made = results(
-        [
-            *encoder_runs("small", "full text", 0.6, 0.8, method="full_text"),
-            *encoder_runs("small", "ours", 0.5, 0.5, learning_rate=0.1),
-            *encoder_runs("small", "theirs", 0.4, 0.5),
-            *encoder_runs("large", "full text", 0.9, 0.9, method="full_text"),
-            *encoder_runs("large", "ours", 0.6, 0.8, learning_rate=0.2),
-        ]
-    )
+    made = results(TWO_ENCODERS)
     table = welch_table(made, [parse_contrast(made, "row=full text:ours")])
     assert [(one.common["encoder"], one.first.mean, one.second.mean) for one in table.tests] == [
         ("small", 0.7, 0.5),
@@ -166,16 +158,9 @@ def test_nothing_to_compare_is_refused() -> None:
         welch_table(made, [Contrast("ratio", "0.1", "0.2")])
 
 
-@pytest.mark.parametrize(("p", "shown"), [(None, "–"), (0.00001, "<.0001"), (0.5, ".5000"), (1.0, "1.0000")])
-def test_p_values_have_four_digits(p: float | None, shown: str) -> None:
-    assert _format_p(p) == shown
-
-
-@pytest.mark.parametrize(
-    ("difference", "shown"), [(-0.0001, "-.000"), (0.0001, "+.000"), (0.0, ".000"), (-0.2, "-.200"), (1.5, "+1.500")]
-)
-def test_a_difference_keeps_its_sign(difference: float, shown: str) -> None:
-    assert signed(difference) == shown
+def test_p_values_have_four_digits_and_differences_keep_their_sign() -> None:
+    assert list(map(_format_p, (None, 0.00001, 0.5, 1.0))) == ["–", "<.0001", ".5000", "1.0000"]
+    assert list(map(signed, (-0.0001, 0.0001, 0.0, -0.2, 1.5))) == ["-.000", "+.000", ".000", "-.200", "+1.500"]
 
 
 values = st.lists(st.integers(0, 100).map(lambda n: n / 100), min_size=2, max_size=5)

@@ -2,7 +2,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,6 +20,13 @@ ROWS = ({"method": "full_text"}, {"scorer": "attention", "seed": [0, 1]})
 Planned = Callable[..., list[str]]
 
 
+@pytest.fixture
+def write(encoders: dict[str, Path], tmp_path: Path) -> Callable[..., Path]:
+    """Writes a grid file."""
+    settings = small.settings(encoders["bert"])
+    return lambda *rows, **parts: write_grid(tmp_path / "g.toml", *rows, settings=settings, **parts)
+
+
 def test_a_sample_is_random_nested_and_in_order(toy: Splits) -> None:
     assert sample(toy.train, None) == sample(toy.train, 999) == toy.train
     few, more = sample(toy.train, 20), sample(toy.train, 40)
@@ -30,14 +37,13 @@ def test_a_sample_is_random_nested_and_in_order(toy: Splits) -> None:
     assert sample(toy.train, 20) == few
 
 
-def test_a_sample_without_a_class_is_refused(encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_sample_without_a_class_is_refused(write: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "three").mkdir()
     labels = ["a"] * 20 + ["b"] * 20 + ["rare"]
     rows = [{"id": f"{place}", "text": f"a b {place}", "label": own} for place, own in enumerate(labels)]
     for name in ("train", "dev", "test"):
         small.write_jsonl(tmp_path / f"three/{name}.jsonl", rows)
-    corpora = {"three": {"data": "three"}}
-    path = write_grid(tmp_path / "g.toml", {}, settings=small.settings(encoders["bert"]), corpora=corpora)
+    path = write({}, corpora={"three": {"data": "three"}})
 
     def read(n_documents: int) -> Splits:
         [spec] = read_grid(path, documents=n_documents).specs
@@ -49,23 +55,21 @@ def test_a_sample_without_a_class_is_refused(encoders: dict[str, Path], tmp_path
     assert read(27).labels == read(99).labels == ("a", "b", "rare")
 
 
-def test_samples_and_splits_have_digests_of_their_own(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_samples_and_splits_have_digests_of_their_own(toy: Splits, write: Callable[..., Path], tmp_path: Path) -> None:
     table = small.write_csv(tmp_path / "toy.csv", small.rows(toy.train))
     digests: list[str] = []
     for about in ({}, {"dev_share": 0.2}, {"seed": 1}):
-        corpora = {"toy": {"data": table.name, **about}}
-        path = write_grid(tmp_path / "g.toml", {}, settings=small.settings(encoders["bert"]), corpora=corpora)
+        path = write({}, corpora={"toy": {"data": table.name, **about}})
         for documents in (None, 20):
             [spec] = read_grid(path, documents=documents).specs
             digests.append(Sources(None).summary(spec, spec.resolve(None)).digest)
     assert len(set(digests)) == 6
 
 
-def test_only_the_last_corpora_stay_in_memory(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_only_the_last_corpora_stay_in_memory(toy: Splits, write: Callable[..., Path], tmp_path: Path) -> None:
     corpora = {f"toy{n}": {"data": write_toy(tmp_path / f"toy{n}", toy, 8 + n).name} for n in range(4)}
-    path = write_grid(tmp_path / "g.toml", {}, settings=small.settings(encoders["bert"]), corpora=corpora)
     sources = Sources(None)
-    for spec in read_grid(path).specs:
+    for spec in read_grid(write({}, corpora=corpora)).specs:
         run = spec.resolve(None)
         splits = sources.splits(spec, run)
         assert sources.usable_splits(spec, run) == splits
@@ -79,16 +83,11 @@ def test_only_the_last_corpora_stay_in_memory(toy: Splits, encoders: dict[str, P
 
 
 @pytest.fixture
-def n_read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Lists every corpus that is read."""
-    seen: list[Any] = []
-
-    def read(*arguments: Any) -> Splits:
-        seen.append(arguments[0])
-        return read_splits(*arguments)
-
-    monkeypatch.setattr(fresh.experiments.sources, "read_splits", read)
-    return seen
+def read(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Counts the corpora that are read."""
+    counting = Mock(side_effect=read_splits)
+    monkeypatch.setattr(fresh.experiments.sources, "read_splits", counting)
+    return counting
 
 
 @pytest.fixture
@@ -102,21 +101,21 @@ def planned(grid: Callable[..., Path], tmp_path: Path) -> Planned:
     return make
 
 
-def test_unchanged_files_are_not_read_again(planned: Planned, n_read: list[Any]) -> None:
+def test_unchanged_files_are_not_read_again(planned: Planned, read: Mock) -> None:
     first = planned()
-    assert len(n_read) == 2  # one for each seed, which may split custom files
+    assert read.call_count == 2  # one for each seed, which may split custom files
     assert planned() == first
-    assert len(n_read) == 2
+    assert read.call_count == 2
     assert planned("elsewhere") == first
-    assert len(n_read) == 4
+    assert read.call_count == 4
 
 
 def test_files_that_the_seed_splits_are_read_once_for_each_seed(
-    grid: Callable[..., Path], tmp_path: Path, n_read: list[Any]
+    grid: Callable[..., Path], tmp_path: Path, read: Mock
 ) -> None:
     row = {"tagger": True, "human": [0.2, 0.5, 1.0], "seed": [0, 1, 2]}  # each run looks at human rationales
     plan(read_grid(grid(row)), None, RunStore(tmp_path / "runs"))
-    assert len(n_read) == 3
+    assert read.call_count == 3
 
 
 def rewrite(folder: Path, toy: Splits) -> None:
@@ -136,36 +135,36 @@ def add(folder: Path, toy: Splits) -> None:
 
 @pytest.mark.parametrize("change", [rewrite, add])
 def test_a_file_that_changed_is_read_again(
-    change: Callable[[Path, Splits], None], planned: Planned, n_read: list[Any], toy: Splits, tmp_path: Path
+    change: Callable[[Path, Splits], None], planned: Planned, read: Mock, toy: Splits, tmp_path: Path
 ) -> None:
     first = planned()
     change(tmp_path / "toy", toy)
     second = planned()
-    assert len(n_read) == 4
+    assert read.call_count == 4
     assert not set(first) & set(second)
     shutil.rmtree(tmp_path / "runs")
     assert planned() == second
 
 
 def test_other_code_or_another_sample_is_read_again(
-    planned: Planned, n_read: list[Any], monkeypatch: pytest.MonkeyPatch
+    planned: Planned, read: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned()
     planned(documents=9)
-    assert len(n_read) == 4
+    assert read.call_count == 4
     monkeypatch.setattr(fresh.experiments.sources, "_stamp_code", lambda: [("reader.py", 1, 2, 3)])
     planned()
-    assert len(n_read) == 6
+    assert read.call_count == 6
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"digest": 3, "n_words": 3}', '{"digest": "abc"}'])
-def test_a_damaged_summary_is_replaced(text: str, planned: Planned, n_read: list[Any], tmp_path: Path) -> None:
+def test_a_damaged_summary_is_replaced(text: str, planned: Planned, read: Mock, tmp_path: Path) -> None:
     first = planned()
     for path in (tmp_path / "runs/known").iterdir():
         path.write_text(text, encoding="utf-8")
     for _ in range(2):
         assert planned() == first
-        assert len(n_read) == 4
+        assert read.call_count == 4
 
 
 def test_a_deleted_file_is_noticed(planned: Planned, tmp_path: Path) -> None:
@@ -176,17 +175,17 @@ def test_a_deleted_file_is_noticed(planned: Planned, tmp_path: Path) -> None:
 
 
 def test_the_whole_folder_of_a_named_corpus_is_checked(
-    toy: Splits, encoders: dict[str, Path], tmp_path: Path, n_read: list[Any], monkeypatch: pytest.MonkeyPatch
+    toy: Splits, write: Callable[..., Path], tmp_path: Path, read: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data/sst").mkdir(parents=True)
     for part in ("train", "dev", "test"):
         rows = [{"document": e.document.text, "label": e.label} for e in getattr(toy, part)[:16]]
         small.write_jsonl(tmp_path / f"data/sst/{part}.jsonl", rows)
-    path = write_grid(tmp_path / "g.toml", *ROWS, grid={"corpus": "sst"}, settings=small.settings(encoders["bert"]))
+    path = write(*ROWS, grid={"corpus": "sst"})
 
     def plan_and_count() -> int:
         plan(read_grid(path), tmp_path / "data", RunStore(tmp_path / "runs"))
-        return len(n_read)
+        return read.call_count
 
     assert [plan_and_count(), plan_and_count()] == [1, 1]
     (tmp_path / "data/sst/more.txt").touch()

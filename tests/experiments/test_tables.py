@@ -10,7 +10,7 @@ from fresh.errors import ConfigError
 from fresh.experiments.results import read_results, select
 from fresh.experiments.store import RunStore
 from fresh.experiments.tables import Cell, _sort_labels, divide_by_row, pivot
-from made_up_runs import Made, encoder_runs, results, seeds, write
+from made_up_runs import TWO_ENCODERS, Made, encoder_runs, results, seeds, write
 
 FULL = {"method": "full_text"}
 MADE = [
@@ -20,13 +20,6 @@ MADE = [
     *seeds("ours", 0.7, None, corpus="movies"),
     *seeds("theirs", 0.8604, 0.8604),
     Made("theirs", None, 0, "movies", failure="ValueError: no"),
-]
-TWO_ENCODERS = [
-    *encoder_runs("small", "full text", 0.6, 0.8, method="full_text"),
-    *encoder_runs("small", "ours", 0.5, 0.5, learning_rate=0.1),
-    *encoder_runs("small", "theirs", 0.4, 0.5),
-    *encoder_runs("large", "full text", 0.9, 0.9, method="full_text"),
-    *encoder_runs("large", "ours", 0.6, 0.8, learning_rate=0.2, recording=False),
 ]
 COUNTS = ("11 runs: 9 done, 1 failed, 1 open.", "failed: movies, theirs, seed 0: ValueError: no")
 

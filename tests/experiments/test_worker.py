@@ -1,30 +1,27 @@
 import errno
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import fresh.experiments.store
 import fresh.experiments.worker
 import small
 from experiments import metrics, reports, run, run_keys, tasks_of, write_toy
-from fresh.attribution import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
-from fresh.experiments.artifacts import load_scores, train_support_model
+from fresh.experiments.artifacts import train_support_model
+from fresh.experiments.heartbeat import Heartbeat
 from fresh.experiments.run import GridResult
 from fresh.experiments.store import RunStore
-from fresh.experiments.worker import Worker, _Heartbeat, heartbeat, read_heartbeat
+from fresh.experiments.worker import Worker
 from fresh.methods.config import FreshConfig
-from fresh.methods.rationales import score_all
 from fresh.pipeline import train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Advance
@@ -36,33 +33,26 @@ TWO = ({"scorer": "attention", "discretizer": ["top_k", "contiguous"]},)
 Grid = Callable[..., Path]
 
 
-class Epochs:
+class Epochs(list[str]):
     """Lists the networks that were trained for an epoch, and may interrupt training."""
 
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.stop_after: int | None = None
+    stop_after: int | None = None
 
-    def add(self, name: str) -> None:
-        self.names.append(name)
-        if len(self.names) == self.stop_after:
-            raise KeyboardInterrupt
+    @contextmanager
+    def task(self, name: str, _total: int | None) -> Iterator[Advance]:
+        def note(_steps: int, text: str) -> None:
+            if text.startswith("dev F1"):
+                self.append(name)
+                if len(self) == self.stop_after:
+                    raise KeyboardInterrupt
+
+        yield note
 
 
 @pytest.fixture
 def epochs(monkeypatch: pytest.MonkeyPatch) -> Epochs:
     seen = Epochs()
-
-    class Noting(_Heartbeat):
-        @contextmanager
-        def task(self, name: str, total: int | None) -> Iterator[Advance]:
-            def note(_steps: int, text: str) -> None:
-                if text.startswith("dev F1"):
-                    seen.add(name)
-
-            yield note
-
-    monkeypatch.setattr(fresh.experiments.worker, "_Heartbeat", Noting)
+    monkeypatch.setattr(Heartbeat, "task", lambda _self, *about: seen.task(*about))
     return seen
 
 
@@ -70,10 +60,10 @@ def test_finished_work_is_never_repeated(grid: Grid, tmp_path: Path, epochs: Epo
     path = grid(*TWO)
     assert run(path) == GridResult("grid", 2, {})
     before = reports(tmp_path / "runs")
-    assert epochs.names == ["support model"] * 2 + ["predictor"] * 4
+    assert epochs == ["support model"] * 2 + ["predictor"] * 4
     assert run(path) == GridResult("grid", 2, {})
     assert run(grid(*TWO, {"scorer": "gradient"})).n_runs == 3
-    assert epochs.names[6:] == ["predictor"] * 2
+    assert epochs[6:] == ["predictor"] * 2
     after = reports(tmp_path / "runs")
     assert {key: after[key] for key in before} == before
     assert len(after) == 3
@@ -84,17 +74,17 @@ def test_an_interrupted_run_is_resumed(
 ) -> None:
     path = grid({"scorer": "attention"}, {"method": "lei"}, settings={"epochs": 3, "dropout": 0.3})
     run(path, "whole")
-    expected, whole = metrics(RunStore(tmp_path / "whole"), run_keys(path)), list(epochs.names)
+    expected, whole = metrics(RunStore(tmp_path / "whole"), run_keys(path)), list(epochs)
     monkeypatch.setattr(fresh.experiments.worker, "CHECKPOINT_SECONDS", 0.0)
     for stop in (2, 4, 7):
-        epochs.names.clear()
+        epochs.clear()
         epochs.stop_after = stop
         with pytest.raises(KeyboardInterrupt):
             run(path, f"interrupted{stop}")
         epochs.stop_after = None
         run(path, f"interrupted{stop}")
         assert metrics(RunStore(tmp_path / f"interrupted{stop}"), run_keys(path)) == expected
-        assert epochs.names == whole
+        assert epochs == whole
 
 
 def test_a_task_of_another_process_is_busy(grid: Grid, tmp_path: Path) -> None:
@@ -119,13 +109,13 @@ def test_a_gate_is_kept_until_it_is_cut_in_all_ways(at_once: bool, grid: Grid, t
         assert len(list((store.path / "shared").glob("gate-*/**/*.safetensors"))) == 2
     path = grid({"method": "lei", "discretizer": cuts})
     assert run(path) == GridResult("grid", 2, {})
-    assert epochs.names == ["lei"] * 2
+    assert epochs == ["lei"] * 2
     assert list((store.path / "shared").glob("gate-*")) == []
     before, worker = reports(store.path), Worker(store, None)
     for task in tasks_of(path):  # as a process does that planned before others did them
         assert worker.perform(task).status == "done"
     assert run(path) == GridResult("grid", 2, {})
-    assert (epochs.names, reports(store.path)) == (["lei"] * 2, before)
+    assert (epochs, reports(store.path)) == (["lei"] * 2, before)
 
 
 def test_a_gate_that_a_killed_worker_left_is_removed(
@@ -141,7 +131,7 @@ def test_a_gate_that_a_killed_worker_left_is_removed(
     assert left.exists()
     run(path)
     assert list(shared.glob("gate-*")) == []
-    assert epochs.names == ["lei"] * 2
+    assert epochs == ["lei"] * 2
 
 
 def test_a_gate_is_not_removed_while_another_process_uses_it(grid: Grid, tmp_path: Path) -> None:
@@ -161,21 +151,16 @@ def test_a_gate_is_not_removed_while_another_process_uses_it(grid: Grid, tmp_pat
 def test_a_failed_run_is_recorded_and_does_not_stop_others(
     grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, count = grid({"name": "ours", "scorer": "attention"}, {"method": "full_text"}), iter(range(99))
-
-    def fail_second(*arguments: Any) -> Any:
-        if next(count) == 1:
-            raise RuntimeError("not this time")
-        return load_scores(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(fresh.experiments.worker, "load_scores", fail_second)
+    path = grid({"name": "ours", "scorer": "attention"}, {"method": "full_text"})
+    with monkeypatch.context() as patch:  # the scores are found missing, computed, and cannot be read
+        load_scores = Mock(side_effect=[None, RuntimeError("not this time")])
+        patch.setattr(fresh.experiments.worker, "load_scores", load_scores)
         result = run(path)
     assert result == GridResult("grid", 2, {"toy, ours, seed 0": "RuntimeError: not this time"})
     assert run(path) == result
     store, [key, _] = RunStore(tmp_path / "runs"), run_keys(path)
     assert store.read_failure(key) == "RuntimeError: not this time"
-    assert "fail_second" in (store.run_folder(key) / "failed.json").read_text(encoding="utf-8")
+    assert "load_scores" in (store.run_folder(key) / "failed.json").read_text(encoding="utf-8")
     assert run(path, retry=True) == GridResult("grid", 2, {})
     assert store.read_failure(key) is None
 
@@ -214,17 +199,14 @@ def test_data_that_changes_during_the_experiment_is_noticed(grid: Grid, toy: Spl
 def test_a_worker_frees_memory_when_a_gpu_is_full_and_records_no_failure(
     grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_arguments: Any) -> Any:
-        raise torch.OutOfMemoryError("full")
-
-    monkeypatch.setattr(fresh.experiments.worker, "measure", full)
+    monkeypatch.setattr(fresh.experiments.worker, "measure", Mock(side_effect=torch.OutOfMemoryError("full")))
     [task] = tasks_of(grid({"method": "random"}, settings={"epochs": 1}))
     store = RunStore(tmp_path / "runs")
     worker = Worker(store, None)
     outcome = worker.perform(task)
     assert (outcome.status, outcome.error) == ("crowded", "OutOfMemoryError: full")
     assert worker.feature_store is None
-    assert "in full" in outcome.where
+    assert outcome.where.startswith("Traceback")
     assert store.read_failure(task.key) is None
 
 
@@ -348,88 +330,3 @@ def test_a_grid_measures_what_truncation_leaves_unread(
     path = grid(*named, settings=settings, corpora={"toy": {"data": "toy"}})
     write_toy(tmp_path / "toy", Splits(*(tuple(map(longer, part[:16])) for part in (toy.train, toy.dev, toy.test))))
     assert all(row["unread"] > 0.1 for row in check_same(path, rows, settings))
-
-
-# Heartbeats
-
-
-def test_a_heartbeat_shows_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.experiments.worker, "HEARTBEAT_SECONDS", 0.0)
-    path = tmp_path / "pulse" / "key"
-    with heartbeat(path) as progress:
-        assert read_heartbeat(path) == ""
-        with progress.task("scores of train", 8) as advance:
-            seen = [read_heartbeat(path)]
-            for steps in (3, 5):
-                advance(steps, "a note")
-                seen.append(read_heartbeat(path))
-        assert seen == ["scores of train 0%", "scores of train 38%", "scores of train 100%"]
-        with progress.task("something", None) as advance:
-            advance(1, "")
-            assert read_heartbeat(path) == "something"
-    assert list(path.parent.iterdir()) == []
-
-
-@given(st.lists(st.integers(0, 9)))
-def test_a_heartbeat_is_not_written_too_often(steps: list[int]) -> None:
-    written: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fresh.experiments.worker, "write_text", lambda _path, text: written.append(text))
-        patch.setattr(time, "monotonic", lambda: 7.0)
-        progress = _Heartbeat(Path())
-        for name in ("network", "scores"):  # each new piece of work is written
-            with progress.task(name, 100) as advance:
-                for n_steps in steps:
-                    advance(n_steps, "")
-    assert written == ["network 0%", "scores 0%"]
-
-
-def test_a_heartbeat_ends_with_its_task_and_replaces_that_of_a_killed_worker(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    path.write_text("network 99%")
-
-    def fail() -> None:
-        with heartbeat(path) as progress:
-            assert read_heartbeat(path) == ""
-            with progress.task("network", 2):
-                assert read_heartbeat(path) == "network 0%"
-                raise ValueError("broken")
-
-    with pytest.raises(ValueError, match=r"^broken$"):
-        fail()
-    assert not path.exists()
-
-
-def test_a_heartbeat_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("a file where a folder should be")
-    for path in (tmp_path / "gone" / "pulse" / "key", tmp_path / "file" / "key"):
-        with heartbeat(path) as progress, progress.task("network", 2) as advance:
-            advance(2, "")
-    assert not (tmp_path / "gone").exists()
-    assert (tmp_path / "file").is_file()
-
-
-class Counting:
-    """A progress that counts steps."""
-
-    def __init__(self) -> None:
-        self.steps: list[int] = []
-
-    def say(self, line: str) -> None: ...
-
-    @contextmanager
-    def task(self, _name: str, _total: int | None) -> Iterator[Advance]:
-        yield lambda steps, _note: self.steps.append(steps)
-
-
-@pytest.mark.parametrize(
-    "name", ["gradient", "integrated_gradients", "attention", "attention_gradient", "occlusion", "lime"]
-)
-def test_scorers_report_progress(name: str, support: SupportModel, toy: Splits) -> None:
-    examples, progress = toy.test[:7], Counting()
-    plain = make_scorer(name, support, {"steps": 2, "samples": 8}).score([example.document for example in examples])
-    found = score_all(make_scorer(name, support, {"steps": 2, "samples": 8}), examples, progress, "scores")
-    assert [item.scores.tolist() for item in found] == [item.scores.tolist() for item in plain]
-    assert sum(progress.steps) == 7
-    assert progress.steps[-1] == 0  # nothing is left to report at the end
-    assert support.on_scored is None

@@ -4,11 +4,13 @@ import contextlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import torch
 
-from experiments import Silent, tasks_of
+from experiments import tasks_of
 from fresh.experiments.grid import RunSpec
+from fresh.experiments.live_view import LiveView
 from fresh.experiments.plan import Task
 from fresh.experiments.scheduler import MAX_CROWDED, Scheduler
 from fresh.experiments.store import RunStore
@@ -45,7 +47,7 @@ def check_retries(executor: Any, path: Path, out: Path) -> None:
     once, always = out / "once", out / "always"
     out.mkdir(exist_ok=True)
     with contextlib.closing(executor):
-        scheduler = Scheduler(RunStore(out), executor, Silent())
+        scheduler = Scheduler(RunStore(out), executor, Mock(LiveView))
         failed = scheduler.run([crowd(first, 1, once), crowd(second, 9, always), other])
     assert failed == {second.key: FULL_ALONE}
     assert [len(tries.read_text(encoding="utf-8")) for tries in (once, always)] == [2, MAX_CROWDED + 1]

@@ -13,12 +13,11 @@ from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.experiments.grid import Grid, check_grid
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.live_view import LiveView
 from fresh.experiments.plan import Task, plan_all
 from fresh.experiments.run import GridResult, run_grids
 from fresh.experiments.scheduler import TaskEnd
 from fresh.experiments.store import REPORT, RunStore
-from fresh.experiments.worker import Outcome, Worker
+from fresh.experiments.worker import Worker
 
 
 def write_toy(folder: Path, toy: Splits, n_train: int = 48, n_rest: int = 16) -> Path:
@@ -37,22 +36,11 @@ def row(example: Example) -> dict[str, Any]:
 
 
 def write_grid(path: Path, *rows: Mapping[str, Any], **parts: Any) -> Path:
-    lines = [f"{name} = {json.dumps(value)}" for name, value in parts.items() if not isinstance(value, dict)]
-    for name, table in parts.items():
-        if isinstance(table, dict):
-            lines += table_lines(name, table)
+    lines = [f"{name} = {inline(value)}" for name, value in parts.items()]
     for own in rows:
         lines += ["[[rows]]", *(f"{name} = {inline(value)}" for name, value in own.items())]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
-
-
-def table_lines(name: str, table: Mapping[str, Any]) -> list[str]:
-    plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
-    inner = [
-        line for key, value in table.items() if isinstance(value, dict) for line in table_lines(f"{name}.{key}", value)
-    ]
-    return [f"[{name}]", *plain, *inner]
 
 
 def inline(value: Any) -> str:
@@ -88,34 +76,6 @@ def start(grid: Path, out: Path, *options: str, **variables: str) -> subprocess.
     command = [sys.executable, "-m", "fresh", "run", str(grid), "--out", str(out), *options]
     told = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env={**os.environ, **variables}, start_new_session=True, **told)  # type: ignore[call-overload, no-any-return]
-
-
-class Silent(LiveView):
-    """A view that shows nothing and records everything."""
-
-    def __init__(self) -> None:
-        self.expected: list[str] = []
-        self.ends: list[tuple[str, str, str]] = []
-        self.deaths: list[str] = []
-        self.crowds: list[tuple[str, bool]] = []
-
-    def set_tasks(self, tasks: Sequence[Task]) -> None:
-        self.expected = [task.key for task in tasks]
-
-    def on_start(self, task: Task) -> None:
-        pass
-
-    def on_busy(self, task: Task) -> None:
-        pass
-
-    def on_crowded(self, task: Task, is_last: bool) -> None:
-        self.crowds.append((task.key, is_last))
-
-    def on_death(self, task: Task) -> None:
-        self.deaths.append(task.key)
-
-    def on_end(self, task: Task, outcome: Outcome) -> None:
-        self.ends.append((task.key, outcome.status, outcome.error))
 
 
 class Inline:

@@ -63,3 +63,12 @@ def seeds(row: str, *values: float | None, **about: Any) -> list[Made]:
 def encoder_runs(encoder: str, row: str, *values: float, **settings: Any) -> list[Made]:
     about = {"encoder": encoder, **settings}
     return [Made(row, value, n, settings=about, key=f"{row} {about} {n}") for n, value in enumerate(values)]
+
+
+TWO_ENCODERS = [
+    *encoder_runs("small", "full text", 0.6, 0.8, method="full_text"),
+    *encoder_runs("small", "ours", 0.5, 0.5, learning_rate=0.1),
+    *encoder_runs("small", "theirs", 0.4, 0.5),
+    *encoder_runs("large", "full text", 0.9, 0.9, method="full_text"),
+    *encoder_runs("large", "ours", 0.6, 0.8, learning_rate=0.2, recording=False),
+]

@@ -81,11 +81,6 @@ def gate_context(discretizer: str, context: RunContext) -> RunContext:
     return context if is_first or context.folder is None else replace(context, folder=context.folder / discretizer)
 
 
-def has_scores(folder: Path) -> bool:
-    """Return whether a folder holds scores."""
-    return (folder / SCORES_FILE).is_file()
-
-
 def save_scores(folder: Path, splits: Splits, config: FreshConfig, support: SupportModel, context: RunContext) -> None:
     """Score all documents in the precision of training, and write the scores to a file.
 

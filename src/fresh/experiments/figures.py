@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from fresh.config import from_mapping, suggest
+from fresh.config import from_mapping
 from fresh.errors import ConfigError
 from fresh.experiments.results import (
     MAIN_METRIC,
@@ -16,6 +16,7 @@ from fresh.experiments.results import (
     TIMED,
     TRIAL,
     RunResult,
+    check_known,
     check_metrics,
     check_names,
     damaged_reports,
@@ -82,11 +83,6 @@ class FigureConfig(_Layout):
         """Return the display name of an axis, a panel or a line."""
         return self.names.get(name, name)
 
-    @property
-    def metrics(self) -> list[str]:
-        """The metrics on the axes."""
-        return [self.y, *([self.x] if self.kind == "scatter" else [])]
-
 
 def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -> FigureConfig:
     """Combine the [figure] of a grid file with options, which override it.
@@ -99,10 +95,7 @@ def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -
     for source in (of_grid, options):
         names |= _check_table(source.get("names", {}), "names", "{ ratio = 'share of words' }")
     values = {**(of_grid if same_kind else {}), **options, "names": names}
-    known = [item.name for item in fields(FigureConfig)]
-    problems = [suggest(name, "a setting of a figure", known) for name in values if name not in known]
-    if problems:
-        raise ConfigError("\n".join(problems))
+    check_known(values, "a setting of a figure", [item.name for item in fields(FigureConfig)])
     own = [item.name for item in fields(_Layout)]
     layout = from_mapping(_Layout, {name: value for name, value in values.items() if name in own})
     against = values.get("against", ())
@@ -210,7 +203,11 @@ def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureDat
     _check_config(results, config)
     chosen = unique_runs(select(results, config.where))
     if config.kind == "evp":
-        chosen = _trials_of(chosen)
+        chosen = [run for run in chosen if TRIAL.search(run.row)]
+        if not chosen:
+            raise ConfigError(
+                "The kind evp shows searches, but none of these runs is a trial. Choose lines or scatter."
+            )
     points_of = {"lines": _points_over_setting, "scatter": _points_of_runs, "evp": _points_of_searches}[config.kind]
     panels: list[Panel] = []
     for name, runs in group_by(chosen, lambda run: format_value(run.get(config.panels))).items():
@@ -227,23 +224,10 @@ def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureDat
 
 
 def _check_config(results: Sequence[RunResult], config: FigureConfig) -> None:
-    x = [config.x] if config.kind == "lines" else []
-    check_names(results, [config.panels, *config.by.split(","), *x, *config.where])
-    check_metrics(results, config.metrics)
-    rows = list(dict.fromkeys(result.row for result in results))
-    for row in config.against:
-        if row not in rows:
-            raise ConfigError(suggest(row, "a row of this experiment", rows))
-
-
-def _trials_of(runs: Sequence[RunResult]) -> list[RunResult]:
-    trials = [run for run in runs if TRIAL.search(run.row)]
-    if not trials:
-        raise ConfigError(
-            "The kind evp shows searches, but none of these runs is a trial. "
-            "Add draw and trials to a row of the grid file, or choose the kind lines or scatter."
-        )
-    return trials
+    settings = [config.panels, *config.by.split(","), *config.where]
+    check_names(results, [config.x, *settings] if config.kind == "lines" else settings)
+    check_metrics(results, [config.y, config.x] if config.kind == "scatter" else [config.y])
+    check_known(config.against, "a row of this experiment", list(dict.fromkeys(result.row for result in results)))
 
 
 def line_name(config: FigureConfig) -> Callable[[RunResult], str]:

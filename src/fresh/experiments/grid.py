@@ -27,17 +27,6 @@ WHERE_SETTINGS_BELONG = (
 """A hint for errors of library functions, which do not know of grid files."""
 
 
-class RunLabel(NamedTuple):
-    """Position of a run in a table."""
-
-    corpus: str
-    row: str
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.corpus}, {self.row}, seed {self.seed}"
-
-
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     """One run of a grid."""
@@ -91,13 +80,8 @@ class RunSpec:
         # Every run has these three, so that they can be rows, columns and axes of any experiment.
         return {"method": self.method, "ratio": converted.get("ratio"), "reads": self.reads, **own}
 
-    @property
-    def label(self) -> RunLabel:
-        """Position in the table."""
-        return RunLabel(self.corpus, self.row, self.seed)
-
     def __str__(self) -> str:
-        return str(self.label)
+        return f"{self.corpus}, {self.row}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +100,7 @@ class CheckedGrid(NamedTuple):
 
     grid: Grid
     runs: list[tuple[RunSpec, RunSettings]]
-    errors: dict[str, list[RunLabel]]
+    errors: dict[str, list[RunSpec]]
 
 
 def check_grid(grid: Grid, data_dir: Path | None) -> CheckedGrid:
@@ -130,19 +114,13 @@ def check_grid(grid: Grid, data_dir: Path | None) -> CheckedGrid:
                 raise ConfigError("reads = 'complement' needs method fresh with a scorer, without a tagger or folds.")
             checked.runs.append((spec, run))
         except (ConfigError, DataError) as error:
-            checked.errors.setdefault(str(error), []).append(spec.label)
+            checked.errors.setdefault(str(error), []).append(spec)
     return checked
 
 
 def result_settings(run: RunSettings) -> dict[str, Any]:
     """List the settings of a run that affect its result."""
     return {name: value for name, value in flatten(asdict(run.method)) if name.rpartition(".")[2] not in FREE}
-
-
-def speed_settings(run: RunSettings) -> dict[str, Any]:
-    """List the settings of a run that affect only its speed."""
-    settings = {name.rpartition(".")[2]: value for name, value in flatten(asdict(run.method))}
-    return {name: settings[name] for name in FREE}
 
 
 def key_settings(run: RunSettings) -> dict[str, Any]:
@@ -185,28 +163,28 @@ def describe_settings(settings: Mapping[str, Any]) -> list[str]:
     return [value if is_word(value) else f"{name} {value}" for name, value in settings.items()]
 
 
-def invalid_runs(errors: Mapping[str, Sequence[RunLabel]], owner: str = "the grid") -> str:
+def invalid_runs(errors: Mapping[str, Sequence[RunSpec]], owner: str = "the grid") -> str:
     """List all invalid runs by what is wrong with them.
 
     :param errors: What is wrong, and with which runs.
     """
-    n_runs = len({label for labels in errors.values() for label in labels})
+    n_runs = len({str(spec) for specs in errors.values() for spec in specs})
     lines = [f"{_count_runs(n_runs)} of {owner} cannot be done, so none was started:"]
-    for reason, labels in errors.items():
-        lines += [reason, *(f"  {line}" for line in _list_runs(list(dict.fromkeys(labels))))]
+    for reason, specs in errors.items():
+        lines += [reason, *(f"  {line}" for line in _list_runs({str(spec): spec for spec in specs}))]
     return "\n".join(lines)
 
 
-def _list_runs(labels: Sequence[RunLabel]) -> Iterator[str]:
+def _list_runs(specs: Mapping[str, RunSpec]) -> Iterator[str]:
     """List a few runs one by one, and many by rows; the trials of a search are one row."""
-    if len(labels) <= N_SINGLE:
-        yield from map(str, labels)
+    if len(specs) <= N_SINGLE:
+        yield from specs
         return
-    rows: dict[str, list[RunLabel]] = {}
-    for label in labels:
-        rows.setdefault(TRIAL.sub("", label.row), []).append(label)
-    for row, own in rows.items():
-        yield f"{row}: {_count_runs(len(own))} on {', '.join(dict.fromkeys(label.corpus for label in own))}"
+    rows: dict[str, list[str]] = {}
+    for spec in specs.values():
+        rows.setdefault(TRIAL.sub("", spec.row), []).append(spec.corpus)
+    for row, corpora in rows.items():
+        yield f"{row}: {_count_runs(len(corpora))} on {', '.join(dict.fromkeys(corpora))}"
 
 
 def _count_runs(n_runs: int) -> str:

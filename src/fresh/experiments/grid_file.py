@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, get_args
@@ -97,10 +97,7 @@ def _check_parts(content: Mapping[str, Any]) -> Iterator[str]:
     yield from (suggest(name, "a part of a grid", PARTS) for name in content if name not in PARTS)
     rows = content.get("rows")
     if not rows or not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-        yield (
-            "rows must be one or more tables, each below its own line [[rows]], "
-            "with for example scorer = 'attention' or method = 'full_text'."
-        )
+        yield "rows must be one or more tables, each below its own line [[rows]], such as scorer = 'attention'."
     tables = {name: content.get(name, {}) for name in ("settings", "grid", "corpora", "figure")}
     if isinstance(tables["corpora"], Mapping):
         tables |= {f"corpora.{name}": about for name, about in tables["corpora"].items()}
@@ -196,17 +193,11 @@ def _check_labels(runs: Sequence[tuple[RunSpec, Mapping[str, Any]]]) -> Iterator
 # Overrides apply only to the runs that have the setting: full text has no ratio.
 
 
-def _drop_foreign(chosen: Mapping[str, Any], overrides: Sequence[str], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop overrides that a run does not have.
-
-    :param chosen: The settings that were chosen for the run.
-    :param overrides: Names of settings in overrides that the file does not set for this row.
-    :param others: Other settings of the run.
-    """
-    settings = {**others, **chosen}
-    return {
-        name: value for name, value in chosen.items() if name not in overrides or _why_foreign(name, settings) is None
-    }
+def _check_overrides_used(overrides: Mapping[str, Any], specs: Sequence[RunSpec]) -> Iterator[str]:
+    for name in overrides:
+        if name != "corpus" and specs and not any(name in spec.settings for spec in specs):
+            reasons = dict.fromkeys(filter(None, (_why_foreign(name, spec.settings) for spec in specs)))
+            yield f"`overrides`: no run has {name}. {' '.join(reasons)} Remove it, or add a row that has it."
 
 
 def _why_foreign(name: str, settings: Mapping[str, Any]) -> str | None:
@@ -224,13 +215,6 @@ def _find_reason(name: str, method: str, switches: tuple[tuple[str, str], ...]) 
     # The reason is what the method objects to with this setting, but not without it.
     before, after = (split_settings(method, settings)[2] for settings in (own, {**own, name: ""}))
     return next((problem for problem in after if problem not in before), None)
-
-
-def _check_overrides_used(overrides: Mapping[str, Any], specs: Sequence[RunSpec]) -> Iterator[str]:
-    for name in overrides:
-        if name != "corpus" and specs and not any(name in spec.settings for spec in specs):
-            reasons = dict.fromkeys(filter(None, (_why_foreign(name, spec.settings) for spec in specs)))
-            yield f"`overrides`: no run has {name}. {' '.join(reasons)} Remove it, or add a row that has it."
 
 
 # Rows
@@ -261,14 +245,15 @@ def _expand_row(
         raise ConfigError(f"reads must be {' or '.join(map(repr, get_args(Reads)))}, got {reads!r}.")
     lists, tables = _lists_of(row, content, overrides), content.get("corpora", {})
     common = _short_names(content.get("settings", {}))
-
-    def corpus_settings(corpus: str) -> dict[str, Any]:
-        return _short_names({name: value for name, value in tables.get(corpus, {}).items() if name != "data"})
-
-    foreign = [name for name in overrides if name not in {**_short_names(content.get("grid", {})), **_short_names(row)}]
-    for chosen in _choices(lists, foreign, lambda corpus: {**common, **corpus_settings(corpus)}):
+    of_corpora = {
+        corpus: _short_names({name: value for name, value in tables.get(corpus, {}).items() if name != "data"})
+        for corpus in map(str, lists["corpus"])
+    }
+    in_file = {**_short_names(content.get("grid", {})), **_short_names(row)}
+    added = [name for name in overrides if name not in in_file]
+    for chosen in _choices(lists, added, {corpus: {**common, **own} for corpus, own in of_corpora.items()}):
         name, corpus = _row_name(row, chosen, lists, reads), str(chosen.pop("corpus"))
-        of_corpus = corpus_settings(corpus)
+        of_corpus = of_corpora[corpus]
         ratio = of_corpus.get("ratio")
         if not isinstance(ratio, int | float):
             ratio = CORPORA[corpus].ratio if corpus in CORPORA else None
@@ -286,18 +271,21 @@ def _expand_row(
 
 
 def _choices(
-    lists: Mapping[str, Sequence[Any]], overrides: Sequence[str], others: Callable[[str], Mapping[str, Any]]
+    lists: Mapping[str, Sequence[Any]], overrides: Sequence[str], others: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Choose one value of each list, in all combinations; overrides that a run does not have are dropped.
 
-    :param others: Returns the other settings of runs on a corpus.
+    :param overrides: Settings in overrides that the file does not set for this row.
+    :param others: Other settings of the runs on each corpus.
     """
-    # Several choices that differ only in a dropped override are the same run.
+    # Several choices that differ only in a dropped override are the same run. A list: values may not be hashable.
     reduced: list[dict[str, Any]] = []
     for values in itertools.product(*lists.values()):
         whole = dict(zip(lists, values, strict=True))
-        chosen = _drop_foreign(whole, overrides, others(str(whole["corpus"])))
-        if len(chosen) < len(whole):
+        settings = {**others[str(whole["corpus"])], **whole}
+        foreign = [name for name in overrides if _why_foreign(name, settings) is not None]
+        chosen = {name: value for name, value in whole.items() if name not in foreign}
+        if foreign:
             if chosen in reduced:
                 continue
             reduced.append(dict(chosen))

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group
@@ -15,7 +14,7 @@ from rich.text import Text
 from fresh.experiments.plan import Task
 from fresh.experiments.results import MAIN_METRIC, RunResult, group_by, metric_values, read_results
 from fresh.experiments.store import RunStore
-from fresh.experiments.worker import Outcome, read_heartbeat, remove_heartbeat
+from fresh.experiments.worker import Outcome
 from fresh.metrics.bootstrap import short
 
 N_FAILURES = 5
@@ -89,12 +88,12 @@ class LiveView:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self.console.is_terminal:
             self._live.stop()
         # After an interrupt, workers are ended before they can delete their heartbeats.
         for key in self.running:
-            remove_heartbeat(self.store.heartbeat_file(key))
+            self.store.heartbeat(key).remove()
         self._closed.set()
         if self.reminder.is_alive():
             self.reminder.join()
@@ -128,7 +127,7 @@ class LiveView:
     def on_death(self, task: Task) -> None:
         """Report that a worker died."""
         self.running.pop(task.key, None)
-        remove_heartbeat(self.store.heartbeat_file(task.key))
+        self.store.heartbeat(task.key).remove()
         self.say(f"A worker died during {task}. It will be tried again.")
 
     def on_end(self, task: Task, outcome: Outcome) -> None:
@@ -179,7 +178,7 @@ class LiveView:
         return [*lines, *(self._line(task, "another process") for task in others)]
 
     def _line(self, task: Task, what: str, since: float = 0.0) -> str:
-        progress = read_heartbeat(self.store.heartbeat_file(task.key), since)
+        progress = self.store.heartbeat(task.key).read(since)
         return f"  {task} ({', '.join(filter(None, (what, progress)))})"
 
     def render(self) -> Group:

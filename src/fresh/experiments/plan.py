@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fresh.attribution import scorer_settings
+from fresh.config import flatten
 from fresh.errors import ConfigError, MissingExtraError
 from fresh.experiments.grid import (
     WHERE_SETTINGS_BELONG,
     CheckedGrid,
     Grid,
-    RunLabel,
     RunSpec,
     describe_settings,
     invalid_runs,
@@ -22,7 +22,6 @@ from fresh.experiments.grid import (
     shares_scores,
     shares_support,
     short_hash,
-    speed_settings,
 )
 from fresh.experiments.sources import Sources
 from fresh.experiments.store import RunStore
@@ -34,6 +33,7 @@ from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.pipeline import RunSettings
 from fresh.progress import SILENT
+from fresh.training.config import FREE
 
 Kind = Literal["support", "gate", "scores", "run"]
 
@@ -163,7 +163,7 @@ class _RunChecker:
     known: dict[tuple[str, str], Any] = field(default_factory=dict)
     """The number of layers of each encoder, and the summary of each corpus, or why it cannot be read."""
 
-    def check_all(self, runs: Sequence[tuple[RunSpec, RunSettings]], errors: dict[str, list[RunLabel]]) -> None:
+    def check_all(self, runs: Sequence[tuple[RunSpec, RunSettings]], errors: dict[str, list[RunSpec]]) -> None:
         """Add to the errors of a grid."""
         # Sorted, so that each corpus is read once: only a few are kept in memory.
         for spec, run in sorted(runs, key=lambda pair: (pair[0].corpus, pair[0].seed)):
@@ -172,7 +172,7 @@ class _RunChecker:
                 self._once("corpus", self.sources.key(spec, run), partial(self.sources.summary, spec, run))
                 self._check_method(spec, run)
             except (ValueError, OSError, MissingExtraError) as error:
-                errors.setdefault(str(error), []).append(spec.label)
+                errors.setdefault(str(error), []).append(spec)
 
     def _once(self, kind: str, name: str, read: Callable[[], Any]) -> Any:
         """Read an encoder or a corpus once; if it fails, raise the same error each time."""
@@ -190,7 +190,7 @@ class _RunChecker:
         n_layers = self._once("encoder", encoder, lambda: int(load_encoder(encoder).model.config.num_hidden_layers))
         if network.layers != "all" and network.layers > n_layers:
             raise ConfigError(
-                f"layers must be at most {n_layers} for the encoder {encoder}, or all, got {network.layers}."
+                f"layers must be all or at most {n_layers} for the encoder {encoder}, got {network.layers}."
             )
 
     def _check_method(self, spec: RunSpec, run: RunSettings) -> None:
@@ -208,17 +208,17 @@ class _RunChecker:
 
 
 def _check_duplicates(
-    runs: Sequence[tuple[RunSpec, RunSettings]], errors: dict[str, list[RunLabel]], sources: Sources
+    runs: Sequence[tuple[RunSpec, RunSettings]], errors: dict[str, list[RunSpec]], sources: Sources
 ) -> None:
     """Refuse rows that differ only in settings that affect speed: they are one run."""
     firsts: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
     for spec, run in runs:
-        settings = speed_settings(run)
+        settings = {path.rpartition(".")[2]: value for path, value in flatten(asdict(run.method))}
         first, others = firsts.setdefault(spec.key(run, sources.summary(spec, run).digest), (spec, settings))
-        names = ", ".join(name for name in settings if settings[name] != others[name])
+        names = ", ".join(name for name in FREE if settings[name] != others[name])
         if names:
             reason = (
                 f"The rows {first.row} and {spec.row} differ only in {names}. That affects the speed of a run, "
                 "not its result, so they are the same run. Remove one of them."
             )
-            errors.setdefault(reason, []).append(spec.label)
+            errors.setdefault(reason, []).append(spec)

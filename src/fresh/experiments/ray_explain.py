@@ -2,15 +2,11 @@
 
 import itertools
 import json
-import logging
-import os
-import pickle
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from fresh._optional import optional_import
 from fresh.data.splits import BadRows, DataConfig, read_documents
 from fresh.document import Document
 from fresh.evaluation.warnings import drop_too_long
@@ -19,10 +15,8 @@ from fresh.persistence import read_files
 from fresh.rationalizer import BATCH_SIZE, Rationalizer, find_model, from_files
 from fresh.reporting.console import to_record
 
-Batch = Mapping[str, Sequence[Any]]
-"""A Ray batch of one row: its number, its kind (documents, lines, error or skipped), and its content in bytes."""
-LOCAL_SHARE = 0.001
-"""Share of a resource that only this machine has, which ties the reader to it."""
+MAX_AHEAD = 4
+"""Groups of documents for each worker that may wait for an earlier group, whose lines come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +37,7 @@ def explain_on_cluster(
     """Explain the texts of a file on a cluster, with a model in each worker; no shared disk is needed.
 
     :param model: Folder of a saved model, or its name on the model hub.
-    :param bad: Receives the number of skipped rows at the end.
+    :param bad: Receives the number of skipped rows.
     :param address: Address of the cluster; see :func:`fresh.experiments.ray_cluster.connect`.
     :param n_workers: Maximum number of workers; by default one per GPU or, without GPUs, one per core.
     :return: JSON lines, a few hundred at a time.
@@ -53,43 +47,39 @@ def explain_on_cluster(
     if request.ratio is not None:
         loaded.check_ratio(request.ratio)
     next(read_documents(request.source, request.reads, BadRows()), None)
+    documents = read_documents(request.source, request.reads, bad)
+    # Texts that are too long are skipped here, not by the workers, so that groups stay full.
+    if request.reads.skip_bad:
+        documents = drop_too_long(documents, loaded, bad)
+    # The same groups as in `Rationalizer.explain_stream`: the size of a batch affects the last bits of probabilities.
+    groups = iter(lambda: list(itertools.islice(documents, BATCH_SIZE)), [])
     with connect(address) as ray:
-        for number, row in enumerate(_process(ray, read_files(find_model(model, {})), request, n_workers)):
-            assert row["number"] == number  # Ray promises the order, and the output depends on it
-            content = row["content"].decode()
-            if row["kind"] == "error":
-                raise ValueError(content)
-            if row["kind"] == "lines":
-                yield content
-                continue
-            for name, value in json.loads(content).items():
-                setattr(bad, name, value)
+        n_fitting, resources = _divide_cluster(check_nodes(ray), request.device)
+        # An actor that dies with its node starts again elsewhere, and explains the same group once more.
+        actor = ray.remote(_Explainer).options(max_restarts=-1, max_task_retries=-1, **resources)
+        files = ray.put(read_files(find_model(model, {})))
+        workers = [actor.remote(request, files) for _ in range(min(n_fitting, n_workers or n_fitting))]
+        try:
+            yield from _explain_in_order(ray, workers, groups)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, ValueError | TypeError):
+                raise ValueError(str(error.cause)) from error
+            raise
 
 
-def _process(
-    ray: Any, files: Mapping[str, bytes], request: ExplainRequest, n_workers: int | None
-) -> Iterator[dict[str, Any]]:
-    """Read a file on this machine, and explain it on all machines in groups of documents, in their order."""
-    data = optional_import("ray.data", "ray", "A Ray cluster")
-    n_fitting, resources = _divide_cluster(check_nodes(ray), request.device)
-    context = data.DataContext.get_current()
-    context.target_max_block_size = 1  # each group is a block of its own, and goes to any free worker
-    context.execution_options.preserve_order = True
-    context.enable_progress_bars = context.print_on_execution_start = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    reference = [ray.put(files)]  # in a list: Ray resolves references that are arguments themselves
-    here = {f"node:{ray.util.get_node_ip_address()}": LOCAL_SHARE}
-    groups = data.from_items([{"folder": str(Path.cwd())}]).map_batches(
-        _read_groups, batch_size=1, fn_args=[request, reference], num_cpus=0, resources=here
-    )
-    explained = groups.map_batches(
-        _Explainer,
-        batch_size=1,
-        fn_constructor_args=[request, reference],
-        compute=data.ActorPoolStrategy(size=min(n_fitting, n_workers or n_fitting)),
-        **resources,
-    )
-    yield from explained.iter_rows()
+def _explain_in_order(ray: Any, workers: Sequence[Any], groups: Iterable[list[Document]]) -> Generator[str]:
+    # Not ray.util.ActorPool: with results in order, it leaves a worker idle until all earlier groups are done.
+    idle, busy, results = deque(workers), dict[Any, Any](), deque[Any]()
+    for group in groups:
+        if not idle:
+            [ready], _ = ray.wait(list(busy))
+            idle.append(busy.pop(ready))
+        worker = idle.popleft()
+        results.append(worker.explain.remote(group))
+        busy[results[-1]] = worker
+        while results and (results[0] not in busy or len(results) > MAX_AHEAD * len(workers)):
+            yield ray.get(results.popleft())
+    yield from map(ray.get, results)
 
 
 def _divide_cluster(nodes: Sequence[Node], device: str) -> tuple[int, dict[str, float]]:
@@ -100,57 +90,17 @@ def _divide_cluster(nodes: Sequence[Node], device: str) -> tuple[int, dict[str, 
     return sum(node.n_cores for node in nodes), {"num_cpus": 1}
 
 
-def _read_groups(batch: Batch, request: ExplainRequest, files: Sequence[Any]) -> Iterator[Batch]:
-    """Read the documents of a file in the same groups as `Rationalizer.explain_stream`.
-
-    :param batch: The current folder of the command.
-    :param files: A reference to the files of the model.
-    """
-    # The same groups, because the size of a batch affects the last bits of probabilities.
-    os.chdir(batch["folder"][0])
-    bad, count = BadRows(), itertools.count()
-    try:
-        documents = read_documents(request.source, request.reads, bad)
-        # Texts that are too long are skipped here, not by the workers, so that groups stay full.
-        if request.reads.skip_bad:
-            documents = drop_too_long(documents, _load(files, "cpu"), bad)
-        while group := list(itertools.islice(documents, BATCH_SIZE)):
-            yield _row(next(count), "documents", pickle.dumps(group))
-    except ValueError as error:
-        yield _row(next(count), "error", str(error).encode())
-    else:
-        yield _row(next(count), "skipped", json.dumps(asdict(bad)).encode())
-
-
 class _Explainer:
     """Holds the model, and explains groups of documents."""
 
-    def __init__(self, request: ExplainRequest, files: Sequence[Any]) -> None:
+    def __init__(self, request: ExplainRequest, files: Mapping[str, bytes]) -> None:
         import torch
 
         torch.set_num_threads(1)  # each core has a worker
-        self.request, self.model = request, _load(files, request.device)
+        self.request, self.model = request, from_files(files, request.device)
 
-    def __call__(self, batch: Batch) -> Batch:
-        """Turn documents into lines, and pass on everything else."""
-        [number], [kind], [content] = batch["number"], batch["kind"], batch["content"]
-        if kind != "documents":
-            return _row(number, kind, content)
-        try:
-            documents: list[Document] = pickle.loads(content)  # noqa: S301 - from our own reader
-            explanations = self.model.explain(documents, ratio=self.request.ratio)
-            records = (to_record(explanation, self.request.scores) for explanation in explanations)
-            lines = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-            return _row(number, "lines", lines.encode())
-        except (ValueError, TypeError) as error:
-            return _row(number, "error", str(error).encode())
-
-
-def _row(number: int, kind: str, content: bytes) -> Batch:
-    return {"number": [number], "kind": [kind], "content": [content]}
-
-
-def _load(files: Sequence[Any], device: str) -> Rationalizer:
-    import ray
-
-    return from_files(ray.get(files[0]), device)
+    def explain(self, documents: list[Document]) -> str:
+        """Turn documents into lines."""
+        explanations = self.model.explain(documents, ratio=self.request.ratio)
+        records = (to_record(explanation, self.request.scores) for explanation in explanations)
+        return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,11 +70,9 @@ def _read_result(store: RunStore, planned: Mapping[str, Any]) -> RunResult:
     report = store.read_report(key) or {}
     times = report.get(TIMES, {})
     # Durations of one machine are metrics for tables and figures, although reports keep them apart.
-    metrics = dict(report.get("figures", {}))
-    if EXPLAIN_SECONDS in times:
-        metrics[EXPLAIN_SECONDS] = times[EXPLAIN_SECONDS]
-    if SECONDS in times:
-        metrics[SECONDS] = times[SECONDS] + times.get("shared seconds", 0.0)
+    metrics = {**report.get("figures", {}), **{name: times[name] for name in TIMED if name in times}}
+    if SECONDS in metrics:
+        metrics[SECONDS] += times.get("shared seconds", 0.0)
     failure = None if report else store.read_failure(key)
     damaged = "" if report else str(store.damaged_report(key) or "")
     about = {name: planned[name] for name in PLAN_FIELDS}
@@ -87,15 +85,11 @@ def select(results: Sequence[RunResult], conditions: Mapping[str, str]) -> list[
     A value may itself contain commas, as the names of many rows do.
     """
     check_names(results, conditions)
-    allowed = {
-        name: _split_values(values, {format_value(result.get(name)) for result in results}, name)
-        for name, values in conditions.items()
-    }
-    return [
-        result
-        for result in results
-        if all(format_value(result.get(name)) in values for name, values in allowed.items())
-    ]
+    chosen = list(results)
+    for name, values in conditions.items():
+        allowed = _split_values(values, {format_value(result.get(name)) for result in results}, name)
+        chosen = [result for result in chosen if format_value(result.get(name)) in allowed]
+    return chosen
 
 
 def _split_values(text: str, known: Iterable[str], name: str) -> list[str]:
@@ -123,16 +117,22 @@ def check_names(results: Iterable[RunResult], names: Iterable[str], extra: Itera
     :param extra: Further names to accept.
     """
     known = {"row", "corpus", "seed", *extra, *(name for result in results for name in result.settings)}
-    problems = [suggest(name, "a setting of these runs", sorted(known)) for name in names if name not in known]
-    if problems:
-        raise ConfigError("\n".join(problems))
+    check_known(names, "a setting of these runs", sorted(known))
 
 
 def check_metrics(results: Iterable[RunResult], names: Iterable[str]) -> None:
     """Refuse metrics that no run has."""
     known = sorted({name for result in results for name in result.metrics})
-    # Metrics are known from reports only. An empty table is no reason to refuse the name of a metric.
-    problems = [suggest(name, "a metric of these runs", known) for name in names if known and name not in known]
+    if known:  # metrics are known from reports only, and an empty table is no reason to refuse one
+        check_known(names, "a metric of these runs", known)
+
+
+def check_known(names: Iterable[str], what: str, known: Collection[str]) -> None:
+    """Refuse unknown names, and suggest which ones may have been meant.
+
+    :param what: What each name should be, with its article.
+    """
+    problems = [suggest(name, what, known) for name in names if name not in known]
     if problems:
         raise ConfigError("\n".join(problems))
 
@@ -242,21 +242,15 @@ N_DIGITS = 6
 def make_manifest(results: Sequence[RunResult]) -> dict[str, Any]:
     """Collect data, settings, versions, machines, durations, and every run; what all runs share is listed once."""
     done = [result for result in results if result.report]
-    reports, times = [result.report for result in done], [result.report[TIMES] for result in done]
     failures = {str(result): result.failure for result in results if result.failure}
     # A report from before a setting existed was made with the value that reproduces it.
-    settings = [{**LATER, **report["all settings"]} for report in reports]
-    first = settings[0] if settings else {}
-    common = {
-        name: value
-        for name, value in first.items()
-        if all(name in other and other[name] == value for other in settings)
-    }
-    machines = Counter(tuple(sorted(report["machine"].items())) for report in reports)
-    ends = [own["finished"] for own in times]
-    unique = [result.report[TIMES] for result in unique_runs(done)]
-    seconds = sum(own["seconds"] for own in unique)
-    shared = sum(own.get("shared seconds", 0.0) for own in unique)
+    settings = [{**LATER, **result.report["all settings"]} for result in done]
+    first = settings[0].items() if settings else ()
+    common = dict(item for item in first if all(item in own.items() for own in settings))
+    machines = Counter(tuple(sorted(result.report["machine"].items())) for result in done)
+    ends = [result.report[TIMES]["finished"] for result in done]
+    times = [result.report[TIMES] for result in unique_runs(done)]
+    seconds, shared = (sum(own.get(name, 0.0) for own in times) for name in (SECONDS, "shared seconds"))
     return {
         "fresh": fresh.__version__,
         "runs": {"done": len(done), "failed": len(failures), "all": len(results)},

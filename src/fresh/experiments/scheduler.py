@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from fresh.experiments.artifacts import has_scores
+from fresh.experiments.artifacts import SCORES_FILE
 from fresh.experiments.live_view import LiveView
 from fresh.experiments.plan import Task
 from fresh.experiments.store import RunStore
@@ -119,7 +119,7 @@ class Scheduler:
         # One pass backwards is enough, since each task comes after the tasks that it needs.
         needed = {task.key for task in runs} - self.done - self.failed.keys()
         for task in reversed(tasks):
-            if task.key in needed and not (task.kind == "scores" and has_scores(self.store.shared_folder(task.key))):
+            if task.key in needed and not (self.store.shared_folder(task.key) / SCORES_FILE).is_file():
                 needed |= set(task.needs)
         self.done |= {task.key for task in tasks} - needed - self.failed.keys()
         return [task for task in tasks if task.key in needed]

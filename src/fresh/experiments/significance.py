@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fresh.config import suggest
 from fresh.errors import ConfigError
 from fresh.experiments.results import (
     MAIN_METRIC,
     MISSING,
     RunResult,
+    check_known,
     check_metrics,
     check_names,
     distinguishing_settings,
@@ -163,9 +163,7 @@ def parse_contrast(results: Sequence[RunResult], text: str) -> Contrast:
     # Values may contain colons, as 0.05:0.5: of all ways to divide the text, take the first with two known values.
     pairs = [(values[:place], values[place + 1 :]) for place, sign in enumerate(values) if sign == ":"]
     first, second = next((pair for pair in pairs if known.issuperset(pair)), pairs[0])
-    for value in (first, second):
-        if value not in known:
-            raise ConfigError(suggest(value, f"a value of {name} in these runs", sorted(known)))
+    check_known((first, second), f"a value of {name} in these runs", sorted(known))
     return Contrast(name, first, second)
 
 

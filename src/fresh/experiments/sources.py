@@ -120,9 +120,10 @@ class Sources:
 
 
 def _read_summary(path: Path) -> CorpusSummary | None:
-    record = read_record(path) or {}
-    digest, n_words = record.get("digest"), record.get("n_words")
-    return CorpusSummary(digest, n_words) if isinstance(digest, str) and isinstance(n_words, int) else None
+    match read_record(path):
+        case {"digest": str(digest), "n_words": int(n_words)}:
+            return CorpusSummary(digest, n_words)
+    return None
 
 
 def _stamp_files(paths: Sequence[Path]) -> list[FileStamp] | None:
@@ -168,13 +169,11 @@ def _check_classes(splits: Splits, spec: RunSpec) -> None:
     if spec.documents is None:
         return
     # The sample is a prefix of a fixed random order, so the least size that has a document of each class is known.
-    first_places: dict[str, int] = {}
-    for n_before, place in enumerate(_random_order(len(splits.train))):
-        first_places.setdefault(splits.train[place].label, n_before)
-    least = max(first_places.values()) + 1
+    labels = [splits.train[place].label for place in _random_order(len(splits.train))]
+    least = max(map(labels.index, set(labels))) + 1
     if spec.documents < least:
         raise DataError(
-            f"documents = {spec.documents} is too few for all {len(first_places)} classes of {spec.corpus}. "
+            f"documents = {spec.documents} is too few for all {len(set(labels))} classes of {spec.corpus}. "
             f"Set documents={least} or more."
         )
 

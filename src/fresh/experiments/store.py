@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 
 from fresh._io import write_text
 from fresh.errors import ConfigError, FreshError
+from fresh.experiments.heartbeat import Heartbeat
 
 REPORT, FAILURE, PLANS = "report.json", "failed.json", "plans"
 SECONDS_FILE = "seconds.json"
@@ -45,9 +46,9 @@ class RunStore:
         """Return the folder of work that several runs share."""
         return self.path / "shared" / key
 
-    def heartbeat_file(self, key: str) -> Path:
+    def heartbeat(self, key: str) -> Heartbeat:
         """Return the file in which a worker writes the progress of a task."""
-        return self.path / "pulse" / key
+        return Heartbeat(self.path / "pulse" / key)
 
     @contextmanager
     def claim(self, key: str, wait: bool = False) -> Iterator[None]:
@@ -179,8 +180,7 @@ def _has_metrics(report: Mapping[str, Any]) -> bool:
     metrics, times = report.get("figures"), report.get(TIMES, report)
     if not isinstance(metrics, dict) or not metrics or not isinstance(times, dict):
         return False
-    numbers = (*metrics.values(), *(times[name] for name in DURATIONS if name in times))
-    return all(_is_number(number) for number in numbers)
+    return all(map(_is_number, (*metrics.values(), *(times[name] for name in DURATIONS if name in times))))
 
 
 def _upgrade(report: dict[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,12 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fresh.config import suggest
-from fresh.errors import ConfigError
 from fresh.experiments.results import (
     MAIN_METRIC,
     MISSING,
     TIMED,
     RunResult,
+    check_known,
     check_metrics,
     check_names,
     distinguishing_settings,
@@ -235,8 +234,7 @@ def divide_by_row(table: PivotTable, results: Sequence[RunResult], row: str) -> 
     """
     names = [name for name in table.row_names if name not in table.split]
     by_row = group_by(results, lambda result: ", ".join(_label(result, names, "")))
-    if row not in by_row:
-        raise ConfigError(suggest(row, "a row of this table", by_row))
+    check_known([row], "a row of this table", by_row)
     cells: dict[tuple[Label, Label], Cell] = {}
     for (own, column), cell in table.cells.items():
         same = unique_runs(run for run in by_row[row] if _is_in_column(run, table.column_names, column))
