@@ -12,7 +12,6 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.baselines import (
     Baselines,
-    cut_all,
     is_baseline,
     is_contiguous,
     majority_label,
@@ -76,14 +75,6 @@ def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
     whole = train_baselines(splits, replace(model, extractor=FullText()), (masks, dev_masks), None, quick, RunContext())
     assert whole == Baselines(majority=majority_label(splits.train))
     assert not taught
-
-
-def test_full_text_is_read_by_either_kind_of_model(toy: Splits, support: SupportModel, predictor: Predictor) -> None:
-    documents = [example.document for example in toy.test[:4]]
-    read = [Mask.full(len(document.words)) for document in documents]
-    assert Baselines().predict_full_text(documents, read) is None
-    assert Baselines(support).predict_full_text(documents, read) == support.predict(documents)
-    assert Baselines(predictor).predict_full_text(documents, read) == predictor.predict(cut_all(documents, read))
 
 
 # Random words

@@ -8,6 +8,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -164,6 +165,14 @@ def macro_f1_interval(
     return percentile_interval(float(whole.macro_f1[0]), np.concatenate([block.macro_f1 for block in draws]))
 
 
+class ClassIntervals(NamedTuple):
+    """The intervals of the scores of one class."""
+
+    precision: Interval
+    recall: Interval
+    f1: Interval
+
+
 def class_intervals(
     gold: ArrayLike,
     predicted: ArrayLike,
@@ -171,14 +180,14 @@ def class_intervals(
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
     texts: Texts = None,
-) -> list[tuple[Interval, Interval, Interval]]:
+) -> list[ClassIntervals]:
     """Compute the intervals of precision, recall and F1 of each class, as `macro_f1_interval` does."""
     whole, draws = _draw_class_counts(gold, predicted, n_classes, n_resamples, seed, texts)
     columns = [
         percentile_intervals(getattr(whole, name)[0], np.concatenate([getattr(block, name) for block in draws]))
-        for name in ("precision", "recall", "f1")
+        for name in ClassIntervals._fields
     ]
-    return list(zip(*columns, strict=True))
+    return [ClassIntervals(*scores) for scores in zip(*columns, strict=True)]
 
 
 def _draw_class_counts(
