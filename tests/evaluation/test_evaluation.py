@@ -13,7 +13,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.baselines import Baselines, cut_all, random_masks
-from fresh.evaluation.evaluation import evaluate
+from fresh.evaluation.evaluation import Evaluation, evaluate
 from fresh.evaluation.warnings import drop_too_long
 from fresh.metrics.bootstrap import accuracy_interval, class_intervals, macro_f1_interval, number_labels, ratio_interval
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
@@ -89,12 +89,6 @@ def test_predictors_that_read_something_else_stand_beside_it(
     assert majority.macro_f1 == macro_f1(gold, ["pos"] * len(gold), LABELS)
 
 
-def test_a_model_that_keeps_all_has_no_other_full_text(predictor: Predictor, toy: Splits) -> None:
-    report = evaluate(Rationalizer(FullText(), predictor), toy.test).report
-    assert [row.name for row in report.rows] == ["all words", "majority class (neg)"]  # nothing was dropped
-    assert report.rows[0].kept == 1
-
-
 def test_another_model_of_full_text_may_be_given(predictor: Predictor, toy: Splits, support: SupportModel) -> None:
     model = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), predictor)
     plain, beside = (evaluate(model, toy.test, baselines=given).report for given in (None, Baselines(support)))
@@ -117,11 +111,12 @@ def test_a_model_of_many_lengths_is_measured_at_the_ends_of_its_range(model: Rat
         assert row.kept == pytest.approx(kept)
 
 
-def test_what_people_marked_is_called_so(predictor: Predictor, toy: Splits) -> None:
-    report = evaluate(Rationalizer(HumanRationales.of(toy.test), predictor), toy.test).report
-    assert [row.name for row in report.rows][:2] == ["human rationales", "random words, same predictor"]
-    words = [len(item.document.words) for item in toy.test]
-    assert report.rows[0].kept == pytest.approx(len(words) / sum(words))
+def test_models_without_scores_have_no_other_full_text(predictor: Predictor, toy: Splits) -> None:
+    whole = evaluate(Rationalizer(FullText(), predictor), toy.test).report
+    assert [(row.name, row.kept) for row in whole.rows] == [("all words", 1), ("majority class (neg)", 0)]
+    human = evaluate(Rationalizer(HumanRationales.of(toy.test), predictor), toy.test).report
+    assert [row.name for row in human.rows][:2] == ["human rationales", "random words, same predictor"]
+    assert human.rows[0].kept == pytest.approx(32 / sum(len(item.document.words) for item in toy.test))
 
 
 @pytest.mark.parametrize(
@@ -160,18 +155,18 @@ def test_a_report_says_which_share_of_words_was_not_read(
 
 
 def test_results_for_eraser_hold_what_less_reading_gives(model: Rationalizer, toy: Splits, tmp_path: Path) -> None:
+    def written(found: Evaluation) -> list[Any]:
+        found.write_eraser(tmp_path / "results.jsonl")
+        return [json.loads(line) for line in (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+
     found = evaluate(model, toy.test)
-    found.write_eraser(tmp_path / "results.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     dropped = model.predictor.predict([item.document.cut(~item.mask) for item in found.explained])
-    for line, explanation, answer in zip(lines, found.explained, dropped, strict=True):
+    for line, explanation, answer in zip(written(found), found.explained, dropped, strict=True):
         assert line["sufficiency_classification_scores"] == explanation.prediction.probabilities
         assert line["comprehensiveness_classification_scores"] == answer.probabilities
         assert [item["threshold"] for item in line["thresholded_scores"]] == [0.01, 0.05, 0.1, 0.2, 0.5]
-    whole = evaluate(Rationalizer(FullText(), model.predictor), toy.test)
-    whole.write_eraser(tmp_path / "whole.jsonl")
-    first = json.loads((tmp_path / "whole.jsonl").read_text(encoding="utf-8").partition("\n")[0])
-    assert "comprehensiveness_classification_scores" not in first
+    [whole] = written(evaluate(Rationalizer(FullText(), model.predictor), toy.test[:1]))
+    assert "comprehensiveness_classification_scores" not in whole
 
 
 def test_documents_that_share_a_text_are_drawn_with_it(predictor: Predictor) -> None:

@@ -125,22 +125,6 @@ def test_macro_f1_of_spans_is_that_of_the_means() -> None:
 # Scores
 
 
-@pytest.mark.parametrize(
-    ("marked", "scores", "area"),
-    [
-        (((0, 1),), (2, 1), 1),
-        (((1, 2),), (2, 1), 0.25),
-        (((0, 2),), (2, 1), 1),
-        (((0, 1),), (1, 1), 0.75),
-        (((1, 2),), (1, 1), 0.75),
-        (((0, 0),), (2, 1), None),
-        ((), (2, 1), None),
-    ],
-)
-def test_area_by_hand(marked: Spans, scores: tuple[float, ...], area: float | None) -> None:
-    assert agree((marked, "x-"), scores=scores).auprc == area
-
-
 @given(st.lists(st.tuples(st.booleans(), numbers() | any_numbers()), min_size=1, max_size=20))
 def test_area_agrees_with_scikit_learn(pairs: list[tuple[bool, float]]) -> None:
     marked, scores = np.array([flag for flag, _ in pairs]), np.array([score for _, score in pairs])

@@ -88,15 +88,6 @@ def test_the_sign_test_equals_exact_counting(n_first: int, n_second: int) -> Non
     assert p == pytest.approx(min(1, 2 * tail / 2**total), rel=1e-10, abs=1e-12)
 
 
-def test_models_that_agree_do_not_differ() -> None:
-    for result in (
-        compare_accuracy([0, 1, 1], [0, 1, 0], [0, 1, 0]),
-        compare_macro_f1([0, 1, 1], [0, 1, 0], [0, 1, 0], 2),
-    ):
-        assert (result.p, result.n_discordant) == (1, 0)
-        assert (result.difference.value, result.difference.low, result.difference.high) == (0, 0, 0)
-
-
 def random_models(n: int, n_classes: int, chances: tuple[float, float], seed: int) -> tuple[Ints, Ints, Ints]:
     generator = np.random.default_rng(seed)
     gold = generator.integers(n_classes, size=n)

@@ -29,9 +29,8 @@ def explain(document: Document, kept: Sequence[bool], probabilities: dict[str, f
 DOCUMENT = Document.from_text(TEXT, id="r-1")
 KEPT = [word in READ for word in DOCUMENT.words]
 N_WORDS = len(DOCUMENT.words)
-EXPLANATION = replace(
-    explain(DOCUMENT, KEPT, {"bad": 0.125, "good": 0.875}), saliency=Saliency(np.array(KEPT) * 0.25, "good", "r-1")
-)
+SALIENCY = Saliency(np.array(KEPT) * 0.25, "good", "r-1")
+EXPLANATION = replace(explain(DOCUMENT, KEPT, {"bad": 0.125, "good": 0.875}), saliency=SALIENCY)
 
 
 def printed(show: Callable[..., None], *arguments: Any, **console: Any) -> str:
@@ -48,17 +47,13 @@ def test_plain_output_puts_brackets_around_what_was_read() -> None:
     assert printed(show_explanation, EXPLANATION) == (
         f"good (probability 0.88), from 4 of {N_WORDS} words:\nA [[bold]] film:\n  “[très]” [lovely 😀], but long.\n\n"
     )
+    assert "“[très]” [lovely 😀], but long." in printed(show_explanation, EXPLANATION, width=12)  # not wrapped
 
 
 def test_truncated_text_says_how_many_words_were_candidates() -> None:
-    assert EXPLANATION.saliency is not None
-    truncated = replace(EXPLANATION, saliency=replace(EXPLANATION.saliency, n_read=7))
+    truncated = replace(EXPLANATION, saliency=replace(SALIENCY, n_read=7))
     shown = printed(show_explanation, truncated, width=120)
     assert f", from 4 of {N_WORDS} words, selected among the first 7:\n" in shown
-
-
-def test_long_text_is_not_wrapped_in_a_file() -> None:
-    assert "“[très]” [lovely 😀], but long." in printed(show_explanation, EXPLANATION, width=12)
 
 
 def test_terminal_underlines_what_was_read_where_it_can() -> None:

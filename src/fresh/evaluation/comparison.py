@@ -1,6 +1,6 @@
 """Models measured on the same documents and tested against each other: single ones, or groups of runs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -81,14 +81,18 @@ def compare_groups(
     for name, runs in groups.items():
         if len(runs) < 2:
             raise ValueError(f"Means over seeds need at least two runs. Add one to {name}: it has {len(runs)}.")
-    gold, settings, warnings = _check_models(_all_runs(groups), examples)
+
+    def all_runs() -> NamedModels:
+        return ((f"{name} ({run})", model) for name, runs in groups.items() for run, model in runs.items())
+
+    gold, settings, warnings = _check_models(all_runs(), examples)
     for name, runs in groups.items():
-        _check_runs(name, {run: settings[_run_name(name, run)] for run in runs})
-    measured, views = _measure_all(_all_runs(groups), examples, progress)
+        _check_runs(name, {run: settings[f"{name} ({run})"] for run in runs})
+    measured, views = _measure_all(all_runs(), examples, progress)
     rows: list[ScoreRow] = []
     scores: dict[str, dict[str, list[float]]] = {}  # one figure a run
     for name, runs in groups.items():
-        own = [measured[_run_name(name, run)] for run in runs]
+        own = [measured[f"{name} ({run})"] for run in runs]
         scores[name] = {
             "macro-F1": [macro_f1(gold.gold, run.answers, gold.labels) for run in own],
             "accuracy": [accuracy(gold.gold, run.answers) for run in own],
@@ -110,14 +114,6 @@ def compare_groups(
 def _range(figures: Sequence[float]) -> Estimate:
     """Return the mean over runs, between the lowest and the highest."""
     return Estimate(sum(figures) / len(figures), min(figures), max(figures))
-
-
-def _run_name(group: str, run: str) -> str:
-    return f"{group} ({run})"
-
-
-def _all_runs(groups: Mapping[str, Mapping[str, Rationalizer]]) -> Iterator[tuple[str, Rationalizer]]:
-    return ((_run_name(group, run), model) for group, runs in groups.items() for run, model in runs.items())
 
 
 def _pair_names(names: Sequence[str], against: str | None) -> list[tuple[str, str]]:

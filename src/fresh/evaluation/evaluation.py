@@ -60,10 +60,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Rationalizer,
-    examples: Sequence[Example],
-    progress: Progress = SILENT,
-    baselines: Baselines | None = None,
+    model: Rationalizer, examples: Sequence[Example], progress: Progress = SILENT, baselines: Baselines | None = None
 ) -> Evaluation:
     """Measure a model on labeled documents.
 

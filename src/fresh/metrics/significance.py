@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fresh.metrics import bootstrap
-from fresh.metrics.bootstrap import N_RESAMPLES, ClassCounts, Floats, Interval, Kinds, Texts
+from fresh.metrics.bootstrap import N_RESAMPLES, ClassCounts, Floats, Interval, Kinds, Labels, Texts
 
 # Random permutations, where there are too many to enumerate.
 N_PERMUTATIONS = 10_000
@@ -39,12 +38,7 @@ class Comparison:
 
 
 def compare_accuracy(
-    gold: ArrayLike,
-    first: ArrayLike,
-    second: ArrayLike,
-    n_resamples: int = N_RESAMPLES,
-    seed: int = 0,
-    texts: Texts = None,
+    gold: Labels, first: Labels, second: Labels, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
 ) -> Comparison:
     """Compare the accuracy of two models from numbered labels by an exact test."""
     labels, one, two = bootstrap.check_labels(gold, first, second)
@@ -55,7 +49,7 @@ def compare_accuracy(
     # A swap of the predictions of a text turns its lead round. So the total lead of all swaps is distributed as the
     # convolution of the distributions of texts with equal leads; with one document for each text, it is the sign test.
     probabilities = np.ones(1)  # of each total, from the lowest possible to the highest
-    for size in np.unique(np.abs(leads[leads != 0])).astype(np.int64).tolist():
+    for size in np.unique(np.abs(leads[leads != 0]).astype(np.int64)).tolist():
         n_texts = int(kinds.counts[np.abs(leads) == size].sum())
         steps = np.zeros(2 * size * n_texts + 1)
         steps[:: 2 * size] = _coin_probabilities(n_texts)
@@ -75,9 +69,9 @@ def compare_accuracy(
 
 
 def compare_macro_f1(
-    gold: ArrayLike,
-    first: ArrayLike,
-    second: ArrayLike,
+    gold: Labels,
+    first: Labels,
+    second: Labels,
     n_classes: int,
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
@@ -89,13 +83,11 @@ def compare_macro_f1(
     """
     labels, *answers = bootstrap.check_labels(gold, first, second)
     kinds = Kinds.of(labels, *answers, texts=texts)
-    a, b = (kinds.count_classes(n_classes, column) for column in (1, 2))
-    one, two = (counts.total(kinds.counts[None]) for counts in (a, b))
+    a, b = (kinds.count_classes(n_classes, column) for column in (1, 2))  # of one text of each kind
+    one, two = (model.total(kinds.counts[None]) for model in (a, b))
     observed = one.macro_f1 - two.macro_f1
-    draws = [
-        a.total(block).macro_f1 - b.total(block).macro_f1
-        for block in bootstrap.resample_counts(kinds.counts, n_resamples, seed)
-    ]
+    blocks = bootstrap.resample_counts(kinds.counts, n_resamples, seed)
+    draws = [a.total(block).macro_f1 - b.total(block).macro_f1 for block in blocks]
     # Texts with the same labels and predictions are alike: only the number of swapped texts of each kind matters. So
     # far more swaps can be enumerated than by scipy.stats.permutation_test, which swaps documents one by one.
     differ = np.bincount(kinds.kind, weights=kinds.cells[:, 1] != kinds.cells[:, 2]) > 0
@@ -114,10 +106,9 @@ def compare_macro_f1(
     )
     as_large = np.abs(after) >= np.abs(observed) - NOISE
     if exact:
-        columns = zip(n_texts.tolist(), swapped.T, strict=True)
-        probabilities = math.prod(
-            (_coin_probabilities(n)[column] for n, column in columns), start=np.ones(len(swapped))
-        )
+        probabilities = np.ones(len(swapped))
+        for n, column in zip(n_texts.tolist(), swapped.T, strict=True):
+            probabilities *= _coin_probabilities(n)[column]
         p = min(1.0, float(probabilities[as_large].sum()))
     else:
         # The observed outcome counts as one of them, so that p is never 0 (Phipson and Smyth, 2010).

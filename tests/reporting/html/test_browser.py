@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -22,14 +23,12 @@ FOUND = "[...CSS.highlights.get('found')].map(range => range.toString())"
 MARKS = "marks => marks.map(mark => mark.textContent)"
 
 
-def rows(page: Page) -> list[str]:
+def rows(page: Page) -> Any:
     """Name the documents in the list, in order."""
-    found: list[str] = page.eval_on_selector_all("#list .name", MARKS)
-    return found
+    return page.eval_on_selector_all("#list .name", MARKS)
 
 
 def name(movies: View, place: int) -> str:
-    """Return the id of a document."""
     return movies.documents[place][0].document.id
 
 
