@@ -81,7 +81,11 @@ READ = Readings([SURE], [SURE], [SURE])
         ([FILM, FILM], (), r"unique ids.*'film\.txt' occurs 2 times"),
         ([FILM, explained(document("a", "b"))], (), r"scores for all documents or for none.*'b'"),
         ([FILM], (None, {0.5: READ}), r"by_ratio needs readings"),
-        ([FILM], (Readings([SURE] * 2, [SURE] * 2, [SURE] * 2),), r"one item for each of the 1 explanations, got 2"),
+        (
+            [FILM],
+            (Readings([SURE] * 2, [SURE] * 2, [SURE] * 2),),
+            r"readings must have 1 items, one an explanation, got 2",
+        ),
     ],
 )
 def test_what_eraser_would_refuse_is_refused(

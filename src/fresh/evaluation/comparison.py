@@ -165,10 +165,8 @@ def _check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
         for setting in sorted({*own, *settings[first]}, key=lambda setting: (setting != "method", setting)):
             one, other = settings[first].get(setting), own.get(setting)
             if one != other and setting.rpartition(".")[2] not in ("seed", *FREE):
-                raise ValueError(
-                    f"Runs of one name may differ only in the seed, but {setting} is {one!r} in {first} and {other!r} "
-                    f"in {run}. Give the runs of {name} two names."
-                )
+                both = f"{setting} is {one!r} in {first} and {other!r} in {run}"
+                raise ValueError(f"Runs of {name} may differ only in the seed, but {both}. Give them two names.")
         # A method may have several: all of them together name a run.
         seed = tuple(value for setting, value in sorted(own.items()) if setting.rpartition(".")[2] == "seed")
         if seed and seed in seeds:

@@ -30,7 +30,7 @@ def write_results(
     :param by_ratio: The same at several lengths; the scorer needs ``readings`` too then.
     """
     by_ratio = by_ratio or {}
-    _check(explanations, readings, by_ratio)
+    _check(explanations, readings, by_ratio)  # what the scorer would refuse
     lines: list[str] = []
     for number, explanation in enumerate(explanations):
         document, saliency = explanation.document, explanation.saliency
@@ -66,7 +66,6 @@ def _scores(readings: Readings, number: int) -> dict[str, dict[str, float]]:
 
 
 def _check(explanations: Sequence[Explanation], readings: Readings | None, by_ratio: Mapping[float, Readings]) -> None:
-    """Refuse what the scorer would refuse."""
     if not explanations:
         raise ValueError("explanations must have at least one item to write.")
     [(id, count)] = Counter(explanation.document.id for explanation in explanations).most_common(1)
@@ -80,5 +79,4 @@ def _check(explanations: Sequence[Explanation], readings: Readings | None, by_ra
         raise ValueError("by_ratio needs readings: ERASER reads several lengths only beside one length.")
     for read in (readings, *by_ratio.values()):
         if read is not None and len(read.full) != len(explanations):
-            n = len(explanations)
-            raise ValueError(f"readings must have one item for each of the {n} explanations, got {len(read.full)}.")
+            raise ValueError(f"readings must have {len(explanations)} items, one an explanation, got {len(read.full)}.")

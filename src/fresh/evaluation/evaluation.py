@@ -143,7 +143,6 @@ def share_unread(model: Rationalizer, documents: Sequence[Document]) -> float:
 
 
 def _describe(model: Rationalizer) -> str:
-    """Name the way in which a model selects words."""
     extractor, method = model.extractor, model.settings.get("method")
     if isinstance(extractor, FullText):
         return "all words"
