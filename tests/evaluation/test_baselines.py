@@ -87,20 +87,14 @@ def sample(document: Document, mask: Mask, contiguous: bool) -> Mask:
 
 @given(documents(), st.data(), st.booleans())
 def test_as_many_words_are_drawn_as_a_mask_keeps(document: Document, data: st.DataObject, contiguous: bool) -> None:
-    mask = data.draw(masks(document))
-    drawn = sample(document, mask, contiguous)
-    assert drawn.kept.sum() == mask.kept.sum()
-    assert not contiguous or len(drawn.spans) <= 1
-    assert sample(document, mask, contiguous) == drawn
-
-
-@given(documents(), st.data(), st.booleans())
-def test_only_words_that_were_read_are_drawn(document: Document, data: st.DataObject, contiguous: bool) -> None:
     n_read = data.draw(st.integers(0, len(document.words)))
-    mask = Mask(data.draw(masks(document)).kept & (np.arange(len(document.words)) < n_read))
-    [drawn] = random_masks([document], [mask], contiguous, [Mask(np.arange(len(mask)) < n_read)])
-    assert drawn.kept.sum() == mask.kept.sum()
+    read = Mask(np.arange(len(document.words)) < n_read)
+    mask = Mask(data.draw(masks(document)).kept & read.kept)
+    for drawn in (sample(document, mask, contiguous), *random_masks([document], [mask], contiguous, [read])):
+        assert drawn.kept.sum() == mask.kept.sum()
+        assert not contiguous or len(drawn.spans) <= 1
     assert not drawn.kept[n_read:].any()
+    assert random_masks([document], [mask], contiguous, [read]) == [drawn]
 
 
 def test_every_window_and_every_word_has_its_chance() -> None:

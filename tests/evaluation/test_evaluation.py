@@ -81,10 +81,9 @@ def test_predictors_that_read_something_else_stand_beside_it(
     documents, gold = [example.document for example in toy.test], [example.label for example in toy.test]
     masks = model.extractor.extract(documents)
     assert [row.name for row in (full, random, complement)] == ["full text", "random words", "complement"]
-    assert full.macro_f1 == macro_f1(gold, read(other, documents, [Mask.full(len(mask)) for mask in masks]), LABELS)
-    drawn = random_masks(documents, masks, contiguous=False)
-    assert random.macro_f1 == macro_f1(gold, read(other, documents, drawn), LABELS)
-    assert complement.macro_f1 == macro_f1(gold, read(other, documents, [~mask for mask in masks]), LABELS)
+    whole, drawn = [Mask.full(len(mask)) for mask in masks], random_masks(documents, masks, contiguous=False)
+    for row, chosen in ((full, whole), (random, drawn), (complement, [~mask for mask in masks])):
+        assert row.macro_f1 == macro_f1(gold, read(other, documents, chosen), LABELS)
     assert majority.name == "majority class (pos)"
     assert majority.macro_f1 == macro_f1(gold, ["pos"] * len(gold), LABELS)
 
@@ -213,6 +212,10 @@ def test_a_word_that_was_not_read_is_neither_kept_nor_dropped(truncating: Ration
     long = [replace(item, document=lengthened(item.document), human=None) for item in toy.test]
     rows = {row.name: row.kept for row in evaluate(truncating, long).report.rows}
     assert rows["complement, same predictor"] == 0  # every word that was read is kept
+    endless, bad = Document.from_words(["film"] * 5000), BadRows()
+    assert list(drop_too_long(iter([endless]), truncating, bad)) == [endless]
+    assert bad.count == 0
+    assert 0 < truncating.explain(endless).mask.kept.sum() <= 62
 
 
 def test_a_predictor_reads_every_word_that_is_shown(truncating: Rationalizer, toy: Splits) -> None:
@@ -220,10 +223,3 @@ def test_a_predictor_reads_every_word_that_is_shown(truncating: Rationalizer, to
     texts = [*(Text(item.rationale.words) for item in explained), Text(("film",) * LONG)]
     table = truncating.predictor.classifier.tokenizer(texts)
     assert table.n_read.tolist() == table.n_words.tolist() == [len(text.words) for text in texts]
-
-
-def test_a_long_document_is_not_left_out_where_beginnings_are_read(truncating: Rationalizer) -> None:
-    endless, bad = Document.from_words(["film"] * 5000), BadRows()
-    assert list(drop_too_long(iter([endless]), truncating, bad)) == [endless]
-    assert bad.count == 0
-    assert 0 < truncating.explain(endless).mask.kept.sum() <= 62

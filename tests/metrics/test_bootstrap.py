@@ -27,16 +27,10 @@ from fresh.metrics.bootstrap import (
 )
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.metrics.significance import compare_accuracy, compare_macro_f1
+from strategies import labels_and_texts
 
 LABELS = ("neg", "pos", "mixed")
 PAIRS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from((*LABELS, "other"))), min_size=1, max_size=30)
-CLASSES = st.integers(0, 2)
-ROWS = st.lists(st.tuples(CLASSES, CLASSES, CLASSES, st.integers(0, 3)), min_size=1, max_size=12)
-Row = tuple[int, int, int, int]
-
-
-def columns(rows: list[Row]) -> list[Ints]:
-    return [np.array(column) for column in zip(*rows, strict=True)]
 
 
 # Figures with intervals
@@ -96,14 +90,6 @@ def test_an_interval_moves_with_its_values(values: list[float], seed: int) -> No
     before, after = mean_interval(values, 50, seed), mean_interval(np.array(values) * 2 + 8, 50, seed)
     for name in ("value", "low", "high"):
         assert getattr(after, name) == pytest.approx(getattr(before, name) * 2 + 8)
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=20))
-def test_a_ratio_of_sums_is_drawn_document_by_document(pairs: list[tuple[int, int]]) -> None:
-    parts, wholes = np.array(pairs).T
-    interval = ratio_interval(parts, wholes, n_resamples=50)
-    assert interval == bootstrap_interval(lambda rows: float(parts[rows].sum() / wholes[rows].sum()), len(pairs), 50)
-    assert interval.value == pytest.approx(parts.sum() / wholes.sum())
 
 
 def test_ratios_without_a_divisor_are_zero() -> None:
@@ -185,10 +171,10 @@ def all_intervals(gold: Ints, first: Ints, second: Ints, texts: Ints | None, n: 
     ]
 
 
-@given(ROWS, st.data())
-def test_texts_of_one_document_each_change_nothing(rows: list[Row], data: st.DataObject) -> None:
-    gold, first, second, _ = columns(rows)
-    apart = np.array(data.draw(st.permutations(range(5, 5 + len(rows)))))
+@given(labels_and_texts(12), st.data())
+def test_texts_of_one_document_each_change_nothing(columns: list[Ints], data: st.DataObject) -> None:
+    gold, first, second, _ = columns
+    apart = np.array(data.draw(st.permutations(range(5, 5 + len(gold)))))
     assert all_intervals(gold, first, second, apart) == all_intervals(gold, first, second, None)
     assert compare_macro_f1(gold, first, second, 3, 5) == compare_macro_f1(gold, first, second, 3, 5, texts=apart)
 
@@ -211,10 +197,12 @@ def test_intervals_are_those_of_the_first_version() -> None:
     ]
 
 
-@given(ROWS, st.data())
-def test_the_order_of_documents_and_the_numbers_of_texts_do_not_matter(rows: list[Row], data: st.DataObject) -> None:
-    gold, first, second, texts = columns(rows)
-    order = np.array(data.draw(st.permutations(range(len(rows)))))
+@given(labels_and_texts(12), st.data())
+def test_the_order_of_documents_and_the_numbers_of_texts_do_not_matter(
+    columns: list[Ints], data: st.DataObject
+) -> None:
+    gold, first, second, texts = columns
+    order = np.array(data.draw(st.permutations(range(len(gold)))))
     renamed = np.array(data.draw(st.permutations(range(4))))[texts]
 
     def measure_all(gold: Ints, first: Ints, second: Ints, texts: Ints) -> list[Any]:
@@ -228,7 +216,7 @@ def test_the_order_of_documents_and_the_numbers_of_texts_do_not_matter(rows: lis
     expected = measure_all(gold, first, second, texts)
     # Means are drawn text by text, in the order of their numbers.
     assert measure_all(gold, first, second, renamed)[1:] == expected[1:]
-    if len(set(texts.tolist())) < len(rows):
+    if len(set(texts.tolist())) < len(gold):
         assert measure_all(*(column[order] for column in (gold, first, second, texts))) == expected
 
 
