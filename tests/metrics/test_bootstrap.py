@@ -198,9 +198,7 @@ def test_intervals_are_those_of_the_first_version() -> None:
 
 
 @given(labels_and_texts(12), st.data())
-def test_the_order_of_documents_and_the_numbers_of_texts_do_not_matter(
-    columns: list[Ints], data: st.DataObject
-) -> None:
+def test_neither_order_nor_numbers_of_texts_matter(columns: list[Ints], data: st.DataObject) -> None:
     gold, first, second, texts = columns
     order = np.array(data.draw(st.permutations(range(len(gold)))))
     renamed = np.array(data.draw(st.permutations(range(4))))[texts]
