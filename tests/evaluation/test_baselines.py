@@ -12,7 +12,6 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.baselines import (
     Baselines,
-    cut_all,
     is_baseline,
     is_contiguous,
     majority_label,
@@ -78,14 +77,6 @@ def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
     assert not taught
 
 
-def test_full_text_is_read_by_either_kind_of_model(toy: Splits, support: SupportModel, predictor: Predictor) -> None:
-    documents = [example.document for example in toy.test[:4]]
-    read = [Mask.full(len(document.words)) for document in documents]
-    assert Baselines().predict_full_text(documents, read) is None
-    assert Baselines(support).predict_full_text(documents, read) == support.predict(documents)
-    assert Baselines(predictor).predict_full_text(documents, read) == predictor.predict(cut_all(documents, read))
-
-
 # Random words
 
 
@@ -96,20 +87,14 @@ def sample(document: Document, mask: Mask, contiguous: bool) -> Mask:
 
 @given(documents(), st.data(), st.booleans())
 def test_as_many_words_are_drawn_as_a_mask_keeps(document: Document, data: st.DataObject, contiguous: bool) -> None:
-    mask = data.draw(masks(document))
-    drawn = sample(document, mask, contiguous)
-    assert drawn.kept.sum() == mask.kept.sum()
-    assert not contiguous or len(drawn.spans) <= 1
-    assert sample(document, mask, contiguous) == drawn
-
-
-@given(documents(), st.data(), st.booleans())
-def test_only_words_that_were_read_are_drawn(document: Document, data: st.DataObject, contiguous: bool) -> None:
     n_read = data.draw(st.integers(0, len(document.words)))
-    mask = Mask(data.draw(masks(document)).kept & (np.arange(len(document.words)) < n_read))
-    [drawn] = random_masks([document], [mask], contiguous, [Mask(np.arange(len(mask)) < n_read)])
-    assert drawn.kept.sum() == mask.kept.sum()
+    read = Mask(np.arange(len(document.words)) < n_read)
+    mask = Mask(data.draw(masks(document)).kept & read.kept)
+    for drawn in (sample(document, mask, contiguous), *random_masks([document], [mask], contiguous, [read])):
+        assert drawn.kept.sum() == mask.kept.sum()
+        assert not contiguous or len(drawn.spans) <= 1
     assert not drawn.kept[n_read:].any()
+    assert random_masks([document], [mask], contiguous, [read]) == [drawn]
 
 
 def test_every_window_and_every_word_has_its_chance() -> None:

@@ -33,39 +33,20 @@ def written(path: Path, *arguments: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (path / "results.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def test_an_explanation_in_the_format_of_eraser(tmp_path: Path) -> None:
-    assert written(tmp_path, [FILM]) == [
-        {
-            "annotation_id": "film.txt",
-            "rationales": [
-                {
-                    "docid": "film.txt",
-                    "hard_rationale_predictions": [{"start_token": 1, "end_token": 3}],
-                    "soft_rationale_predictions": [0.125, 1 / 3, 2.0, 0.0],
-                }
-            ],
-            "classification": "POS",
-            "classification_scores": {"NEG": 0.1, "POS": 0.9},
-        }
-    ]
-
-
 def test_joined_texts_are_taken_apart(tmp_path: Path) -> None:
     two = document("a good film . or so", "ask:7", (("x/a.txt", 4), ("b.txt", 2)))
-    [result] = written(tmp_path, [explained(two, (0, 1), (2, 6), scores=[1, 2, 3, 4, 5, 6])])
-    assert result["annotation_id"] == "ask:7"
-    assert result["rationales"] == [
-        {
-            "docid": "x/a.txt",
-            "hard_rationale_predictions": [{"start_token": 0, "end_token": 1}, {"start_token": 2, "end_token": 4}],
-            "soft_rationale_predictions": [1, 2, 3, 4],
-        },
-        {
-            "docid": "b.txt",
-            "hard_rationale_predictions": [{"start_token": 0, "end_token": 2}],
-            "soft_rationale_predictions": [5, 6],
-        },
-    ]
+    [result] = written(tmp_path, [explained(two, (0, 1), (2, 6), scores=[1, 2, 3, 0.125, 1 / 3, 6])])
+    first, middle, last = ({"start_token": start, "end_token": end} for start, end in ((0, 1), (2, 4), (0, 2)))
+    names = ("docid", "hard_rationale_predictions", "soft_rationale_predictions")
+    assert result == {
+        "annotation_id": "ask:7",
+        "rationales": [
+            dict(zip(names, ("x/a.txt", [first, middle], [1, 2, 3, 0.125]), strict=True)),
+            dict(zip(names, ("b.txt", [last], [1 / 3, 6]), strict=True)),
+        ],
+        "classification": "POS",
+        "classification_scores": {"NEG": 0.1, "POS": 0.9},
+    }
 
 
 @pytest.mark.parametrize(
@@ -100,7 +81,11 @@ READ = Readings([SURE], [SURE], [SURE])
         ([FILM, FILM], (), r"unique ids.*'film\.txt' occurs 2 times"),
         ([FILM, explained(document("a", "b"))], (), r"scores for all documents or for none.*'b'"),
         ([FILM], (None, {0.5: READ}), r"by_ratio needs readings"),
-        ([FILM], (Readings([SURE] * 2, [SURE] * 2, [SURE] * 2),), r"one item for each of the 1 explanations, got 2"),
+        (
+            [FILM],
+            (Readings([SURE] * 2, [SURE] * 2, [SURE] * 2),),
+            r"readings must have 1 items, one an explanation, got 2",
+        ),
     ],
 )
 def test_what_eraser_would_refuse_is_refused(

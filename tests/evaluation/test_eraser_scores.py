@@ -122,22 +122,17 @@ def cases(draw: st.DrawFn) -> list[Case]:
     return made
 
 
-def write_corpus(folder: Path, made: Sequence[Case]) -> None:
-    (folder / "docs").mkdir()
-    for texts, row, _, _ in made:
-        for name, text in zip(row["docids"], texts, strict=True):
-            (folder / "docs" / name).write_text(text)
-    content = "".join(json.dumps(row) + "\n" for _, row, _, _ in made)
-    for split in ("train", "val", "test"):
-        (folder / f"{split}.jsonl").write_text(content)
-
-
 @settings(max_examples=150)
 @given(cases(), st.booleans(), st.sampled_from((0.1, 0.5, 2 / 3, 1.0)))
 def test_small_cases_get_the_same_figures(made: list[Case], soft: bool, least: float) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
-        write_corpus(folder, made)
+        (folder / "docs").mkdir()
+        for texts, row, _, _ in made:
+            for docid, text in zip(row["docids"], texts, strict=True):
+                (folder / "docs" / docid).write_text(text)
+        for split in ("train", "val", "test"):
+            (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for _, row, _, _ in made))
         examples: tuple[Example, ...] = load_splits(folder, DataConfig(), seed=0).test
         explanations = []
         for example, (_, _, kept, scores) in zip(examples, made, strict=True):

@@ -13,7 +13,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.baselines import Baselines, cut_all, random_masks
-from fresh.evaluation.evaluation import evaluate
+from fresh.evaluation.evaluation import Evaluation, evaluate
 from fresh.evaluation.warnings import drop_too_long
 from fresh.metrics.bootstrap import accuracy_interval, class_intervals, macro_f1_interval, number_labels, ratio_interval
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
@@ -81,18 +81,11 @@ def test_predictors_that_read_something_else_stand_beside_it(
     documents, gold = [example.document for example in toy.test], [example.label for example in toy.test]
     masks = model.extractor.extract(documents)
     assert [row.name for row in (full, random, complement)] == ["full text", "random words", "complement"]
-    assert full.macro_f1 == macro_f1(gold, read(other, documents, [Mask.full(len(mask)) for mask in masks]), LABELS)
-    drawn = random_masks(documents, masks, contiguous=False)
-    assert random.macro_f1 == macro_f1(gold, read(other, documents, drawn), LABELS)
-    assert complement.macro_f1 == macro_f1(gold, read(other, documents, [~mask for mask in masks]), LABELS)
+    whole, drawn = [Mask.full(len(mask)) for mask in masks], random_masks(documents, masks, contiguous=False)
+    for row, chosen in ((full, whole), (random, drawn), (complement, [~mask for mask in masks])):
+        assert row.macro_f1 == macro_f1(gold, read(other, documents, chosen), LABELS)
     assert majority.name == "majority class (pos)"
     assert majority.macro_f1 == macro_f1(gold, ["pos"] * len(gold), LABELS)
-
-
-def test_a_model_that_keeps_all_has_no_other_full_text(predictor: Predictor, toy: Splits) -> None:
-    report = evaluate(Rationalizer(FullText(), predictor), toy.test).report
-    assert [row.name for row in report.rows] == ["all words", "majority class (neg)"]  # nothing was dropped
-    assert report.rows[0].kept == 1
 
 
 def test_another_model_of_full_text_may_be_given(predictor: Predictor, toy: Splits, support: SupportModel) -> None:
@@ -117,11 +110,12 @@ def test_a_model_of_many_lengths_is_measured_at_the_ends_of_its_range(model: Rat
         assert row.kept == pytest.approx(kept)
 
 
-def test_what_people_marked_is_called_so(predictor: Predictor, toy: Splits) -> None:
-    report = evaluate(Rationalizer(HumanRationales.of(toy.test), predictor), toy.test).report
-    assert [row.name for row in report.rows][:2] == ["human rationales", "random words, same predictor"]
-    words = [len(item.document.words) for item in toy.test]
-    assert report.rows[0].kept == pytest.approx(len(words) / sum(words))
+def test_models_without_scores_have_no_other_full_text(predictor: Predictor, toy: Splits) -> None:
+    whole = evaluate(Rationalizer(FullText(), predictor), toy.test).report
+    assert [(row.name, row.kept) for row in whole.rows] == [("all words", 1), ("majority class (neg)", 0)]
+    human = evaluate(Rationalizer(HumanRationales.of(toy.test), predictor), toy.test).report
+    assert [row.name for row in human.rows][:2] == ["human rationales", "random words, same predictor"]
+    assert human.rows[0].kept == pytest.approx(32 / sum(len(item.document.words) for item in toy.test))
 
 
 @pytest.mark.parametrize(
@@ -160,18 +154,18 @@ def test_a_report_says_which_share_of_words_was_not_read(
 
 
 def test_results_for_eraser_hold_what_less_reading_gives(model: Rationalizer, toy: Splits, tmp_path: Path) -> None:
+    def written(found: Evaluation) -> list[Any]:
+        found.write_eraser(tmp_path / "results.jsonl")
+        return [json.loads(line) for line in (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+
     found = evaluate(model, toy.test)
-    found.write_eraser(tmp_path / "results.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     dropped = model.predictor.predict([item.document.cut(~item.mask) for item in found.explained])
-    for line, explanation, answer in zip(lines, found.explained, dropped, strict=True):
+    for line, explanation, answer in zip(written(found), found.explained, dropped, strict=True):
         assert line["sufficiency_classification_scores"] == explanation.prediction.probabilities
         assert line["comprehensiveness_classification_scores"] == answer.probabilities
         assert [item["threshold"] for item in line["thresholded_scores"]] == [0.01, 0.05, 0.1, 0.2, 0.5]
-    whole = evaluate(Rationalizer(FullText(), model.predictor), toy.test)
-    whole.write_eraser(tmp_path / "whole.jsonl")
-    first = json.loads((tmp_path / "whole.jsonl").read_text(encoding="utf-8").partition("\n")[0])
-    assert "comprehensiveness_classification_scores" not in first
+    [whole] = written(evaluate(Rationalizer(FullText(), model.predictor), toy.test[:1]))
+    assert "comprehensiveness_classification_scores" not in whole
 
 
 def test_documents_that_share_a_text_are_drawn_with_it(predictor: Predictor) -> None:
@@ -210,14 +204,15 @@ def lengthened(document: Document) -> Document:
 
 
 def test_a_word_that_was_not_read_is_neither_kept_nor_dropped(truncating: Rationalizer, toy: Splits) -> None:
-    documents = [lengthened(example.document) for example in toy.test]
-    for explanation in truncating.explain(documents):
-        kept = np.flatnonzero(explanation.mask.kept)
-        assert 0 < len(kept) <= 62
-        assert kept[-1] < 62
+    explained = truncating.explain([lengthened(example.document) for example in toy.test])
+    assert all(0 < np.flatnonzero(item.mask.kept)[-1] < 62 for item in explained)
     long = [replace(item, document=lengthened(item.document), human=None) for item in toy.test]
     rows = {row.name: row.kept for row in evaluate(truncating, long).report.rows}
     assert rows["complement, same predictor"] == 0  # every word that was read is kept
+    endless, bad = Document.from_words(["film"] * 5000), BadRows()
+    assert list(drop_too_long(iter([endless]), truncating, bad)) == [endless]
+    assert bad.count == 0
+    assert 0 < truncating.explain(endless).mask.kept.sum() <= 62
 
 
 def test_a_predictor_reads_every_word_that_is_shown(truncating: Rationalizer, toy: Splits) -> None:
@@ -225,10 +220,3 @@ def test_a_predictor_reads_every_word_that_is_shown(truncating: Rationalizer, to
     texts = [*(Text(item.rationale.words) for item in explained), Text(("film",) * LONG)]
     table = truncating.predictor.classifier.tokenizer(texts)
     assert table.n_read.tolist() == table.n_words.tolist() == [len(text.words) for text in texts]
-
-
-def test_a_long_document_is_not_left_out_where_beginnings_are_read(truncating: Rationalizer) -> None:
-    endless, bad = Document.from_words(["film"] * 5000), BadRows()
-    assert list(drop_too_long(iter([endless]), truncating, bad)) == [endless]
-    assert bad.count == 0
-    assert 0 < truncating.explain(endless).mask.kept.sum() <= 62

@@ -37,9 +37,8 @@ def test_the_page_shows_what_the_report_says(configured: Rationalizer, found: Ev
     verdict = Verdict("replay", "holds", "All equal.")
     audited = replace(found, report=replace(found.report, verdicts=(verdict,)))
     view = report_view(configured, audited, "my model", "reviews.csv")
-    assert [row.name for row in view.headline] == [row.name for row in found.report.rows]
-    assert [row.own for row in view.headline] == [row.own for row in found.report.rows]
     for shown, row in zip(view.headline, found.report.rows, strict=True):
+        assert (shown.name, shown.own) == (row.name, row.own)
         for name in ("macro_f1", "accuracy", "kept"):
             assert getattr(shown, name) == Estimate.of(getattr(row, name), getattr(row, f"{name}_between"))
     figures = found.report.figures
@@ -84,10 +83,7 @@ def test_of_many_documents_some_are_shown_evenly(predictor: Predictor) -> None:
 
 
 def test_wrong_answers_are_shown_before_right_ones(found: Evaluation) -> None:
-    right = [
-        replace(example, label=item.prediction.label)
-        for example, item in zip(found.examples, found.explained, strict=True)
-    ]
+    right = [Example(item.document, item.prediction.label) for item in found.explained]
     for place in (3, 30):
         right[place] = replace(right[place], label="neg" if right[place].label == "pos" else "pos")
     assert _select_documents(replace(found, examples=right), 4) == [0, 3, 16, 30]

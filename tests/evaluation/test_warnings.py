@@ -49,12 +49,9 @@ def assert_warned(warnings: tuple[str, ...], *patterns: str) -> None:
     assert all(re.match(pattern, warning) for pattern, warning in zip(patterns, warnings, strict=True)), warnings
 
 
-def test_new_documents_of_all_classes_are_fine(trained: Rationalizer, new: list[Example], toy: Splits) -> None:
+def test_documents_known_from_training_are_counted(trained: Rationalizer, new: list[Example], toy: Splits) -> None:
     assert data_warnings(trained, new[-MIN_DOCUMENTS:]) == data_warnings(trained, new) == ()
     assert data_warnings(replace(trained, fingerprints=None), toy.train) == ()
-
-
-def test_documents_known_from_training_are_counted(trained: Rationalizer, toy: Splits) -> None:
     n_train = len(toy.train)
     assert_warned(data_warnings(trained, toy.train), rf"{n_train} of {n_train} documents .*training data")
 

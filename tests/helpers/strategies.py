@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fresh.document import Document, Mask, Saliency
+from fresh.metrics.bootstrap import Ints
 
 # Pieces of text that are hard to split: joined and coloured emoji, flags, keycaps, marks without a letter, scripts
 # without spaces, every kind of space, controls, invisible signs, half a surrogate pair.
@@ -79,6 +80,12 @@ def saliencies(
 
 def saliency(scores: Sequence[float], id: str = "") -> Saliency:
     return Saliency(np.array(scores, dtype=np.float64), target="pos", id=id)
+
+
+def labels_and_texts(max_size: int) -> st.SearchStrategy[list[Ints]]:
+    """Numbers of gold labels, of the predictions of two models, and of texts, one each an instance."""
+    row = st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2), st.integers(0, 3))
+    return st.lists(row, min_size=1, max_size=max_size).map(lambda rows: list(np.array(rows).T))
 
 
 def ratios() -> st.SearchStrategy[float]:

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -26,16 +27,10 @@ from fresh.metrics.bootstrap import (
 )
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.metrics.significance import compare_accuracy, compare_macro_f1
+from strategies import labels_and_texts
 
 LABELS = ("neg", "pos", "mixed")
 PAIRS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from((*LABELS, "other"))), min_size=1, max_size=30)
-CLASSES = st.integers(0, 2)
-ROWS = st.lists(st.tuples(CLASSES, CLASSES, CLASSES, st.integers(0, 3)), min_size=1, max_size=12)
-Row = tuple[int, int, int, int]
-
-
-def columns(rows: list[Row]) -> list[Ints]:
-    return [np.array(column) for column in zip(*rows, strict=True)]
 
 
 # Figures with intervals
@@ -90,28 +85,11 @@ def test_figures_equal_those_of_the_metrics(pairs: list[tuple[str, str]]) -> Non
         assert all(0 <= one.low <= one.high <= 1 for one in own)
 
 
-@given(PAIRS, st.permutations((0, 1, 2)))
-def test_the_order_of_instances_and_classes_does_not_matter(pairs: list[tuple[str, str]], order: list[int]) -> None:
-    gold, predicted = (number_labels(column, LABELS) for column in zip(*pairs, strict=True))
-    interval = macro_f1_interval(gold, predicted, 3, 20)
-    assert macro_f1_interval(gold[::-1], predicted[::-1], 3, 20) == interval
-    renamed = np.array([*order, 3])
-    assert macro_f1_interval(renamed[gold], renamed[predicted], 3, 20).value == pytest.approx(interval.value)
-
-
 @given(st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=40), st.integers(0, 9))
 def test_an_interval_moves_with_its_values(values: list[float], seed: int) -> None:
     before, after = mean_interval(values, 50, seed), mean_interval(np.array(values) * 2 + 8, 50, seed)
     for name in ("value", "low", "high"):
         assert getattr(after, name) == pytest.approx(getattr(before, name) * 2 + 8)
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=20))
-def test_a_ratio_of_sums_is_drawn_document_by_document(pairs: list[tuple[int, int]]) -> None:
-    parts, wholes = np.array(pairs).T
-    interval = ratio_interval(parts, wholes, n_resamples=50)
-    assert interval == bootstrap_interval(lambda rows: float(parts[rows].sum() / wholes[rows].sum()), len(pairs), 50)
-    assert interval.value == pytest.approx(parts.sum() / wholes.sum())
 
 
 def test_ratios_without_a_divisor_are_zero() -> None:
@@ -133,27 +111,22 @@ def test_intervals_of_classes_are_those_of_drawing_documents(shared: bool) -> No
     predicted = np.where(generator.random(120) < 0.7, gold, generator.integers(3, size=120))
     texts = np.arange(120) // 3 if shared else None
 
-    def statistic(place: int, name: str) -> Callable[[Ints], float]:
-        def score(rows: Ints) -> float:
-            correct = ((gold[rows] == place) & (predicted[rows] == place)).sum()
-            n_gold, n_predicted = (gold[rows] == place).sum(), (predicted[rows] == place).sum()
-            divisor = {"precision": n_predicted, "recall": n_gold, "f1": (n_gold + n_predicted) / 2}[name]
-            return float(correct / max(1, divisor))
+    def score(rows: Ints, place: int, name: str) -> float:
+        correct = ((gold[rows] == place) & (predicted[rows] == place)).sum()
+        n_gold, n_predicted = (gold[rows] == place).sum(), (predicted[rows] == place).sum()
+        divisor = {"precision": n_predicted, "recall": n_gold, "f1": (n_gold + n_predicted) / 2}[name]
+        return float(correct / max(1, divisor))
 
-        return score
-
-    def mean_f1(rows: Ints) -> float:
-        return float(np.mean([statistic(place, "f1")(rows) for place in range(3)]))
-
-    pairs: list[tuple[Interval, Callable[[Ints], float]]] = [
-        (macro_f1_interval(gold, predicted, 3, texts=texts), mean_f1)
-    ]
-    for place, own in enumerate(class_intervals(gold, predicted, 3, texts=texts)):
-        pairs += [(getattr(own, name), statistic(place, name)) for name in ("precision", "recall", "f1")]
-    for fast, score in pairs:
-        slow = bootstrap_interval(score, 120, 1_000, 5, texts)
+    def check(fast: Interval, statistic: Callable[[Ints], float]) -> None:
+        slow = bootstrap_interval(statistic, 120, 1_000, 5, texts)
         assert fast.value == pytest.approx(slow.value)
         assert fast.bounds == pytest.approx(slow.bounds, abs=0.03)
+
+    mean_f1 = macro_f1_interval(gold, predicted, 3, texts=texts)
+    check(mean_f1, lambda rows: sum(score(rows, place, "f1") for place in range(3)) / 3)
+    for place, own in enumerate(class_intervals(gold, predicted, 3, texts=texts)):
+        for name in ("precision", "recall", "f1"):
+            check(getattr(own, name), partial(score, place=place, name=name))
 
 
 # Coverage
@@ -198,10 +171,10 @@ def all_intervals(gold: Ints, first: Ints, second: Ints, texts: Ints | None, n: 
     ]
 
 
-@given(ROWS, st.data())
-def test_texts_of_one_document_each_change_nothing(rows: list[Row], data: st.DataObject) -> None:
-    gold, first, second, _ = columns(rows)
-    apart = np.array(data.draw(st.permutations(range(5, 5 + len(rows)))))
+@given(labels_and_texts(12), st.data())
+def test_texts_of_one_document_each_change_nothing(columns: list[Ints], data: st.DataObject) -> None:
+    gold, first, second, _ = columns
+    apart = np.array(data.draw(st.permutations(range(5, 5 + len(gold)))))
     assert all_intervals(gold, first, second, apart) == all_intervals(gold, first, second, None)
     assert compare_macro_f1(gold, first, second, 3, 5) == compare_macro_f1(gold, first, second, 3, 5, texts=apart)
 
@@ -224,10 +197,10 @@ def test_intervals_are_those_of_the_first_version() -> None:
     ]
 
 
-@given(ROWS, st.data())
-def test_the_order_of_documents_and_the_numbers_of_texts_do_not_matter(rows: list[Row], data: st.DataObject) -> None:
-    gold, first, second, texts = columns(rows)
-    order = np.array(data.draw(st.permutations(range(len(rows)))))
+@given(labels_and_texts(12), st.data())
+def test_neither_order_nor_numbers_of_texts_matter(columns: list[Ints], data: st.DataObject) -> None:
+    gold, first, second, texts = columns
+    order = np.array(data.draw(st.permutations(range(len(gold)))))
     renamed = np.array(data.draw(st.permutations(range(4))))[texts]
 
     def measure_all(gold: Ints, first: Ints, second: Ints, texts: Ints) -> list[Any]:
@@ -241,7 +214,7 @@ def test_the_order_of_documents_and_the_numbers_of_texts_do_not_matter(rows: lis
     expected = measure_all(gold, first, second, texts)
     # Means are drawn text by text, in the order of their numbers.
     assert measure_all(gold, first, second, renamed)[1:] == expected[1:]
-    if len(set(texts.tolist())) < len(rows):
+    if len(set(texts.tolist())) < len(gold):
         assert measure_all(*(column[order] for column in (gold, first, second, texts))) == expected
 
 

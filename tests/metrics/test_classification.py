@@ -9,7 +9,6 @@ from sklearn import metrics
 
 from fresh.metrics.classification import (
     Bin,
-    ClassScore,
     accuracy,
     brier_scores,
     calibration,
@@ -40,23 +39,6 @@ def answered(draw: st.DrawFn) -> tuple[list[str], list[Prediction]]:
 
 
 # Scores
-
-
-def test_scores_by_hand() -> None:
-    gold, predicted = ["a", "a", "a", "b", "b", "c"], ["a", "a", "b", "b", "c", "b"]
-    expected = [
-        ClassScore("a", precision=1.0, recall=2 / 3, f1=0.8, support=3),
-        ClassScore("b", precision=1 / 3, recall=0.5, f1=0.4, support=2),
-        ClassScore("c", precision=0.0, recall=0.0, f1=0.0, support=1),
-    ]
-    assert class_scores(gold, predicted, ["a", "b", "c"]) == expected
-    assert macro_f1(gold, predicted, ["a", "b", "c"]) == pytest.approx(0.4)
-    assert accuracy(gold, predicted) == 0.5
-
-
-def test_a_class_that_never_occurs_counts_as_zero() -> None:
-    assert class_scores(["a"], ["a"], ["b"]) == [ClassScore("b", precision=0.0, recall=0.0, f1=0.0, support=0)]
-    assert macro_f1(["a", "a"], ["a", "a"], ["a", "b"]) == 0.5
 
 
 def test_labels_that_end_in_a_null_are_not_confused() -> None:

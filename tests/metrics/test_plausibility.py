@@ -115,30 +115,7 @@ def test_spans_by_hand(marked: Spans, kept: str, min_iou: float, expected: tuple
     assert row_of(agree((marked, kept), min_iou=min_iou).iou_macro) == pytest.approx(expected)
 
 
-def test_macro_f1_of_spans_is_that_of_the_means() -> None:
-    result = agree((((0, 1),), "x---"), (((0, 1), (3, 4)), "x-x-"), ((), "x---"), (((0, 1),), "----"))
-    precision, recall = (1 + 1 / 2 + 0) / 3, (1 + 1 / 2 + 0) / 3
-    assert row_of(result.iou_macro) == pytest.approx((precision, recall, 0.5))
-    assert result.iou_micro == Score(2 / 4, 2 / 4, 0.5)
-
-
 # Scores
-
-
-@pytest.mark.parametrize(
-    ("marked", "scores", "area"),
-    [
-        (((0, 1),), (2, 1), 1),
-        (((1, 2),), (2, 1), 0.25),
-        (((0, 2),), (2, 1), 1),
-        (((0, 1),), (1, 1), 0.75),
-        (((1, 2),), (1, 1), 0.75),
-        (((0, 0),), (2, 1), None),
-        ((), (2, 1), None),
-    ],
-)
-def test_area_by_hand(marked: Spans, scores: tuple[float, ...], area: float | None) -> None:
-    assert agree((marked, "x-"), scores=scores).auprc == area
 
 
 @given(st.lists(st.tuples(st.booleans(), numbers() | any_numbers()), min_size=1, max_size=20))

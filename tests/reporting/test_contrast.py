@@ -20,8 +20,10 @@ OPEN_ALL = "document.querySelectorAll('details').forEach(one => { one.open = tru
 WIDER_THAN_THE_SCREEN = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-def look(page: Page, least: int = 4) -> None:
-    """Measure the page that is shown, wide and on two phones."""
+def look(page: Page, least: int = 4, address: str = "") -> None:
+    """Measure a page, or the one that is shown, wide and on two phones."""
+    if address:
+        page.goto(address)
     page.evaluate(OPEN_ALL)
     found, n_seen = faint(page)
     assert found == [], page.url
@@ -42,8 +44,7 @@ def test_what_is_faint_is_found(page: Page) -> None:
 
 
 def test_the_report(page: Page, movies_url: str) -> None:
-    page.goto(movies_url)
-    look(page, 150)
+    look(page, 150, movies_url)
 
 
 def test_the_page_of_models(page: Page, support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
@@ -67,8 +68,7 @@ def test_the_pages_of_those_who_answer(page: Page, tmp_path: Path) -> None:
     store = create_study(tmp_path / "s", made)
     [code] = add_annotators(store, 1)
     with running(create_app(store)) as address:
-        page.goto(address)
-        look(page)
+        look(page, address=address)
         for wrong in ("1-wrong", code):
             page.get_by_label("Your code").fill(wrong)
             page.get_by_role("button", name="Sign in").click()
@@ -86,11 +86,9 @@ def test_the_pages_of_those_who_answer(page: Page, tmp_path: Path) -> None:
         page.keyboard.press("Enter")
         expect(page.get_by_text("Practice does not count.")).to_be_visible()
         look(page)
-        page.goto(f"{address}nowhere")
-        look(page)
+        look(page, address=f"{address}nowhere")
         set_paused(store, True)
-        page.goto(f"{address}item")
-        look(page)
+        look(page, address=f"{address}item")
         set_paused(store, False)
         page.goto(f"{address}item")
         for number in range(1, 6):
@@ -100,8 +98,7 @@ def test_the_pages_of_those_who_answer(page: Page, tmp_path: Path) -> None:
                 page.keyboard.press(key)
         expect(page.get_by_text("Thank you for your help")).to_be_visible()
         look(page)
-        page.goto(f"{address}leave")
-        look(page)
+        look(page, address=f"{address}leave")
         page.get_by_role("button", name="Leave permanently").click()
         look(page, 3)
 
@@ -115,8 +112,7 @@ def test_the_pages_of_whoever_runs_a_study(page: Page, tmp_path: Path) -> None:
     app = create_app(store)
     finish(app, store, 3)
     with running(app) as address:
-        page.goto(f"{address}admin")
-        look(page)
+        look(page, address=f"{address}admin")
         page.get_by_label("Secret").fill(str(secret))
         page.get_by_role("button", name="Sign in").click()
         look(page, 60)
@@ -125,5 +121,4 @@ def test_the_pages_of_whoever_runs_a_study(page: Page, tmp_path: Path) -> None:
         look(page, 60)
         page.get_by_role("button", name="Make codes").click()
         look(page)
-        page.goto(f"{address}admin/results")
-        look(page, 60)
+        look(page, 60, f"{address}admin/results")

@@ -13,8 +13,7 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.warnings import document_tokenizer
 from fresh.predictor import Predictor
-from fresh.progress import SILENT, Progress
-from fresh.rationale import Prediction, Rationale
+from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import Contiguous, GlobalContiguous, LearnedContiguous
 from fresh.selection.extractors import Extractor, FullText, SaliencyExtractor
@@ -33,17 +32,6 @@ class Baselines:
     """Reads the words that were not selected."""
     majority: str | None = None
     """The most frequent label of the training documents."""
-
-    def predict_full_text(
-        self, documents: Sequence[Document], read: Sequence[Mask], progress: Progress = SILENT
-    ) -> list[Prediction] | None:
-        """Predict from full text, if there is a model for it.
-
-        :param read: The words of each document that a model reads at all.
-        """
-        if isinstance(self.full_text, Predictor):
-            return self.full_text.predict(cut_all(documents, read), progress)
-        return None if self.full_text is None else self.full_text.predict(documents, progress)
 
 
 def is_baseline(model: Rationalizer) -> bool:

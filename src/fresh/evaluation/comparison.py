@@ -1,6 +1,6 @@
 """Models measured on the same documents and tested against each other: single ones, or groups of runs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -41,11 +41,27 @@ def compare(
     name_pairs = _pair_names(list(models), against)
     gold, _, warnings = _check_models(models.items(), examples)
     measured, views = _measure_all(models.items(), examples, progress)
-    rows = tuple(_model_row(name, gold, one) for name, one in measured.items())
+    right, answers = gold.numbered(gold.gold), {name: gold.numbered(one.answers) for name, one in measured.items()}
+    rows: list[ScoreRow] = []
+    for name, one in measured.items():
+        marked = None if gold.texts is None else gold.texts[one.marked]
+        f1 = macro_f1_interval(right, answers[name], len(gold.labels), texts=gold.texts)
+        share_right = accuracy_interval(right, answers[name], texts=gold.texts)
+        kept = ratio_interval(one.n_kept, one.n_words, texts=gold.texts)
+        people = ratio_interval(one.token_f1, one.n_parts, texts=marked) if len(one.marked) else None
+        rows.append(ScoreRow(name, f1, share_right, kept, people))
     tests: list[Pair] = []
     with progress.task("testing", len(name_pairs)) as advance:
-        for pair in name_pairs:
-            tests += _paired_tests(pair, gold, measured)
+        for first, second in name_pairs:
+            columns = right, answers[first], answers[second]
+            for test in (
+                compare_macro_f1(*columns, len(gold.labels), texts=gold.texts),
+                compare_accuracy(*columns, texts=gold.texts),
+            ):
+                swaps = "all swaps were counted" if test.exact else f"{N_PERMUTATIONS:,} random swaps"
+                units = "whole texts" if test.by_text else "documents"
+                says = f"a swap matters on {test.n_discordant:,} {units}; {swaps}"
+                tests.append(Pair(first, second, test.measure, test.difference, test.p, says))
             advance(1, "")
     return _report(examples, gold, rows, tests, views, warnings)
 
@@ -64,31 +80,43 @@ def compare_groups(
     name_pairs = _pair_names(list(groups), against)
     for name, runs in groups.items():
         if len(runs) < 2:
-            raise ValueError(
-                f"Means over seeds need at least two runs of each name. Add one to {name}: it has {len(runs)}."
-            )
-    gold, settings, warnings = _check_models(_all_runs(groups), examples)
+            raise ValueError(f"Means over seeds need at least two runs. Add one to {name}: it has {len(runs)}.")
+
+    def all_runs() -> NamedModels:
+        return ((f"{name} ({run})", model) for name, runs in groups.items() for run, model in runs.items())
+
+    gold, settings, warnings = _check_models(all_runs(), examples)
     for name, runs in groups.items():
-        _check_runs(name, {run: settings[_run_name(name, run)] for run in runs})
-    measured, views = _measure_all(_all_runs(groups), examples, progress)
-    scores = {
-        name: _run_scores(gold, [measured[_run_name(name, run)] for run in runs]) for name, runs in groups.items()
-    }
-    rows = tuple(_group_row(name, tuple(groups[name]), own) for name, own in scores.items())
-    tests = [test for pair in name_pairs for test in _seed_tests(pair, scores)]
+        _check_runs(name, {run: settings[f"{name} ({run})"] for run in runs})
+    measured, views = _measure_all(all_runs(), examples, progress)
+    rows: list[ScoreRow] = []
+    scores: dict[str, dict[str, list[float]]] = {}  # one figure a run
+    for name, runs in groups.items():
+        own = [measured[f"{name} ({run})"] for run in runs]
+        scores[name] = {
+            "macro-F1": [macro_f1(gold.gold, run.answers, gold.labels) for run in own],
+            "accuracy": [accuracy(gold.gold, run.answers) for run in own],
+        }
+        f1, share_right = map(_range, scores[name].values())
+        kept = _range([float(run.n_kept.sum() / run.n_words.sum()) for run in own])
+        agreement = [float(run.token_f1.sum() / max(1, run.n_parts.sum())) for run in own if len(run.marked)]
+        people = _range(agreement) if agreement else None
+        rows.append(ScoreRow(name, f1, share_right, kept, people, tuple(runs)))
+    tests: list[Pair] = []
+    for first, second in name_pairs:
+        for measure in ("macro-F1", "accuracy"):
+            test = welch(scores[first][measure], scores[second][measure])
+            says = test.note if test.t is None else f"Welch's t({test.degrees:.1f}) = {test.t:.2f}"
+            tests.append(Pair(first, second, measure, Estimate(test.difference), test.p, says))
     return _report(examples, gold, rows, tests, views, warnings)
 
 
-def _run_name(group: str, run: str) -> str:
-    return f"{group} ({run})"
-
-
-def _all_runs(groups: Mapping[str, Mapping[str, Rationalizer]]) -> Iterator[tuple[str, Rationalizer]]:
-    return ((_run_name(group, run), model) for group, runs in groups.items() for run, model in runs.items())
+def _range(figures: Sequence[float]) -> Estimate:
+    """Return the mean over runs, between the lowest and the highest."""
+    return Estimate(sum(figures) / len(figures), min(figures), max(figures))
 
 
 def _pair_names(names: Sequence[str], against: str | None) -> list[tuple[str, str]]:
-    """List the pairs of models to test."""
     if len(names) < 2:
         raise ValueError(f"A comparison needs at least two models, got {len(names)}: {', '.join(names) or 'none'}.")
     if against is None:
@@ -137,10 +165,8 @@ def _check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
         for setting in sorted({*own, *settings[first]}, key=lambda setting: (setting != "method", setting)):
             one, other = settings[first].get(setting), own.get(setting)
             if one != other and setting.rpartition(".")[2] not in ("seed", *FREE):
-                raise ValueError(
-                    f"Runs of one name may differ only in the seed, but {setting} is {one!r} in {first} and {other!r} "
-                    f"in {run}. Give the runs of {name} two names."
-                )
+                both = f"{setting} is {one!r} in {first} and {other!r} in {run}"
+                raise ValueError(f"Runs of {name} may differ only in the seed, but {both}. Give them two names.")
         # A method may have several: all of them together name a run.
         seed = tuple(value for setting, value in sorted(own.items()) if setting.rpartition(".")[2] == "seed")
         if seed and seed in seeds:
@@ -194,61 +220,10 @@ def _measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> _
     return _Measured(answers, n_kept, n_words, marked, sums[marked].astype(np.float64), n_parts[marked])
 
 
-def _model_row(name: str, gold: GoldLabels, measured: _Measured) -> ScoreRow:
-    """Score one model, with bootstrap intervals over documents, or over the texts that documents share."""
-    numbers = gold.numbered(gold.gold), gold.numbered(measured.answers)
-    marked = None if gold.texts is None else gold.texts[measured.marked]
-    return ScoreRow(
-        name,
-        macro_f1_interval(*numbers, len(gold.labels), texts=gold.texts),
-        accuracy_interval(*numbers, texts=gold.texts),
-        ratio_interval(measured.n_kept, measured.n_words, texts=gold.texts),
-        ratio_interval(measured.token_f1, measured.n_parts, texts=marked) if len(measured.marked) else None,
-    )
-
-
-def _run_scores(gold: GoldLabels, runs: Sequence[_Measured]) -> dict[str, list[float]]:
-    """List one score a run, by the name of the score."""
-    scores = {
-        "macro_f1": [macro_f1(gold.gold, run.answers, gold.labels) for run in runs],
-        "accuracy": [accuracy(gold.gold, run.answers) for run in runs],
-        "kept": [float(run.n_kept.sum() / run.n_words.sum()) for run in runs],
-    }
-    if len(runs[0].marked):
-        scores["token_f1"] = [float(run.token_f1.sum() / max(1, run.n_parts.sum())) for run in runs]
-    return scores
-
-
-def _group_row(name: str, runs: tuple[str, ...], scores: Mapping[str, Sequence[float]]) -> ScoreRow:
-    means = {score: Estimate(sum(own) / len(own), min(own), max(own)) for score, own in scores.items()}
-    return ScoreRow(name, means["macro_f1"], means["accuracy"], means["kept"], means.get("token_f1"), runs)
-
-
-def _paired_tests(pair: tuple[str, str], gold: GoldLabels, measured: Mapping[str, _Measured]) -> Iterator[Pair]:
-    """Test two models on the same documents."""
-    right, one, two = (gold.numbered(labels) for labels in (gold.gold, *(measured[name].answers for name in pair)))
-    for test in (
-        compare_macro_f1(right, one, two, len(gold.labels), texts=gold.texts),
-        compare_accuracy(right, one, two, texts=gold.texts),
-    ):
-        swaps = "all swaps were counted" if test.exact else f"{N_PERMUTATIONS:,} random swaps"
-        units = "whole texts" if test.by_text else "documents"
-        says = f"a swap matters on {test.n_discordant:,} {units}; {swaps}"
-        yield Pair(*pair, test.measure, test.difference, test.p, says)
-
-
-def _seed_tests(pair: tuple[str, str], scores: Mapping[str, Mapping[str, Sequence[float]]]) -> Iterator[Pair]:
-    """Test the means over seeds of two groups."""
-    for score, measure in (("macro_f1", "macro-F1"), ("accuracy", "accuracy")):
-        test = welch(*(scores[name][score] for name in pair))
-        says = test.note if test.t is None else f"Welch's t({test.degrees:.1f}) = {test.t:.2f}"
-        yield Pair(*pair, measure, Estimate(test.difference), test.p, says)
-
-
 def _report(
     examples: Sequence[Example],
     gold: GoldLabels,
-    rows: tuple[ScoreRow, ...],
+    rows: Sequence[ScoreRow],
     pairs: Sequence[Pair],
     views: tuple[ShownDocument, ...],
     warnings: tuple[str, ...],
@@ -261,4 +236,5 @@ def _report(
     n_marked = sum(example.human_spans is not None for example in examples)
     # Ranges over runs resample nothing, so it does not matter which documents share a text.
     n_texts = None if rows[0].runs else gold.n_texts
-    return ComparisonReport(len(examples), n_marked, tuple(gold.labels), rows, corrected, views, n_texts, warnings)
+    labels = tuple(gold.labels)
+    return ComparisonReport(len(examples), n_marked, labels, tuple(rows), corrected, views, n_texts, warnings)

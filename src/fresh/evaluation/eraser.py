@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,36 +30,32 @@ def write_results(
     :param by_ratio: The same at several lengths; the scorer needs ``readings`` too then.
     """
     by_ratio = by_ratio or {}
-    _check(explanations, readings, by_ratio)
-    lines = (json.dumps(_result(*item, readings, by_ratio)) for item in enumerate(explanations))
-    write_text(path, "".join(f"{line}\n" for line in lines))
-
-
-def _result(
-    number: int, explanation: Explanation, readings: Readings | None, by_ratio: Mapping[float, Readings]
-) -> dict[str, Any]:
-    several = [{"threshold": ratio, **_scores(by_ratio[ratio], number)} for ratio in sorted(by_ratio)]
-    return {
-        "annotation_id": explanation.document.id,
-        "rationales": list(_rationales(explanation)),
-        "classification": explanation.prediction.label,
-        "classification_scores": dict(explanation.prediction.probabilities),
-        **({} if readings is None else _scores(readings, number)),
-        **({"thresholded_scores": several} if several else {}),
-    }
-
-
-def _rationales(explanation: Explanation) -> Iterator[dict[str, Any]]:
-    """Write what was selected in each text that a document was joined from; a run that spans two texts is split."""
-    document, saliency = explanation.document, explanation.saliency
-    numbered = NUMBERED_ID.fullmatch(document.id)
-    # A document that was read from ERASER's own files names its texts.
-    docids = [docid for docid, _ in document.parts] or [numbered["docid"] if numbered else document.id]
-    for docid, (first, after) in zip(docids, document.part_ranges, strict=True):
-        spans = Mask(explanation.mask.kept[first:after]).spans
-        soft = {} if saliency is None else {"soft_rationale_predictions": saliency.scores[first:after].tolist()}
-        hard = [{"start_token": start, "end_token": end} for start, end in spans]
-        yield {"docid": docid, "hard_rationale_predictions": hard, **soft}
+    _check(explanations, readings, by_ratio)  # what the scorer would refuse
+    lines: list[str] = []
+    for number, explanation in enumerate(explanations):
+        document, saliency = explanation.document, explanation.saliency
+        numbered = NUMBERED_ID.fullmatch(document.id)
+        # A document that was read from ERASER's own files names its texts.
+        docids = [docid for docid, _ in document.parts] or [numbered["docid"] if numbered else document.id]
+        result: dict[str, Any] = {
+            "annotation_id": document.id,
+            "rationales": [],
+            "classification": explanation.prediction.label,
+            "classification_scores": dict(explanation.prediction.probabilities),
+        }
+        # A run that spans two texts is split.
+        for docid, (first, after) in zip(docids, document.part_ranges, strict=True):
+            spans = Mask(explanation.mask.kept[first:after]).spans
+            soft = {} if saliency is None else {"soft_rationale_predictions": saliency.scores[first:after].tolist()}
+            hard = [{"start_token": start, "end_token": end} for start, end in spans]
+            result["rationales"].append({"docid": docid, "hard_rationale_predictions": hard, **soft})
+        if readings is not None:
+            result |= _scores(readings, number)
+        if by_ratio:
+            several = [{"threshold": ratio, **_scores(by_ratio[ratio], number)} for ratio in sorted(by_ratio)]
+            result["thresholded_scores"] = several
+        lines.append(json.dumps(result) + "\n")
+    write_text(path, "".join(lines))
 
 
 def _scores(readings: Readings, number: int) -> dict[str, dict[str, float]]:
@@ -70,7 +66,6 @@ def _scores(readings: Readings, number: int) -> dict[str, dict[str, float]]:
 
 
 def _check(explanations: Sequence[Explanation], readings: Readings | None, by_ratio: Mapping[float, Readings]) -> None:
-    """Refuse what the scorer would refuse."""
     if not explanations:
         raise ValueError("explanations must have at least one item to write.")
     [(id, count)] = Counter(explanation.document.id for explanation in explanations).most_common(1)
@@ -84,5 +79,4 @@ def _check(explanations: Sequence[Explanation], readings: Readings | None, by_ra
         raise ValueError("by_ratio needs readings: ERASER reads several lengths only beside one length.")
     for read in (readings, *by_ratio.values()):
         if read is not None and len(read.full) != len(explanations):
-            n = len(explanations)
-            raise ValueError(f"readings must have one item for each of the {n} explanations, got {len(read.full)}.")
+            raise ValueError(f"readings must have {len(explanations)} items, one an explanation, got {len(read.full)}.")

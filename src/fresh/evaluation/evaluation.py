@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fresh.attribution import scorer_to_dict
-from fresh.attribution.support_model import SupportModel, text_of
+from fresh.attribution.support_model import text_of
 from fresh.data.splits import dataset_digest
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluation.baselines import (
@@ -23,9 +23,10 @@ from fresh.evaluation.eraser import write_results
 from fresh.evaluation.measures import compute_measures, read_at_lengths
 from fresh.evaluation.warnings import data_warnings, document_tokenizer
 from fresh.metrics import bootstrap
-from fresh.metrics.bootstrap import Bounds, Ints
+from fresh.metrics.bootstrap import Bounds, Ints, describe_shared_texts
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.metrics.faithfulness import Readings
+from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
@@ -59,10 +60,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Rationalizer,
-    examples: Sequence[Example],
-    progress: Progress = SILENT,
-    baselines: Baselines | None = None,
+    model: Rationalizer, examples: Sequence[Example], progress: Progress = SILENT, baselines: Baselines | None = None
 ) -> Evaluation:
     """Measure a model on labeled documents.
 
@@ -79,14 +77,22 @@ def evaluate(
     explained = explain_all(model, documents, progress, "explaining")
     answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
     read = read_masks(model, documents)
-    rows: list[Row] = []
 
-    full = baselines.predict_full_text(documents, read, progress)
-    if full is not None:
-        by_support = isinstance(baselines.full_text, SupportModel)
-        rows.append(gold.row("full text (support model)" if by_support else "full text", full, 1.0))
+    rows: list[Row] = []
+    reader, full = baselines.full_text, None
+    if isinstance(reader, Predictor):
+        full = reader.predict(cut_all(documents, read), progress)
+        rows.append(gold.row("full text", full, 1.0))
+    elif reader is not None:
+        full = reader.predict(documents, progress)
+        rows.append(gold.row("full text (support model)", full, 1.0))
     rows.append(replace(gold.masked_row(_describe(model), answers, masks), own=True))
-    rows += [_row_at(ratio, model, gold, explained) for ratio in model.ratios or ()]
+    # A model that was trained for a range of lengths is measured at both ends, from the scores at hand.
+    for ratio in model.ratios or ():
+        saliencies = [item.saliency for item in explained if item.saliency is not None]
+        chosen = select_masks(with_ratio(model.extractor, ratio).discretizer, saliencies)
+        predictions = model.predictor.predict(cut_all(documents, chosen))
+        rows.append(gold.masked_row(f"the same, at {ratio:g}", predictions, chosen))
 
     # From the words that were not selected, by who read them.
     complements: dict[str, list[Prediction]] = {}
@@ -104,12 +110,16 @@ def evaluate(
     certain = Prediction(majority, {label: float(label == majority) for label in model.labels})
     rows.append(gold.row(f"majority class ({majority})", [certain] * len(examples), 0.0))
 
+    notes = list(data_warnings(model, examples))
+    if gold.n_texts is not None:  # for example, a text with several queries
+        meaning = "resample whole texts" if gold.n_texts > 1 else "say nothing about other texts"
+        notes.insert(0, f"{describe_shared_texts(len(examples), gold.n_texts)}. Intervals {meaning}.")
     by_ratio = read_at_lengths(model, explained, read, progress)
     report = Report(
         len(examples),
         tuple(rows),
         share_unread(model, documents),
-        (*gold.notes, *data_warnings(model, examples)),
+        tuple(notes),
         compute_measures(model.labels, examples, explained, full, complements, by_ratio),
         measured_on=dataset_digest(examples),
     )
@@ -133,7 +143,6 @@ def share_unread(model: Rationalizer, documents: Sequence[Document]) -> float:
 
 
 def _describe(model: Rationalizer) -> str:
-    """Name the way in which a model selects words."""
     extractor, method = model.extractor, model.settings.get("method")
     if isinstance(extractor, FullText):
         return "all words"
@@ -142,14 +151,6 @@ def _describe(model: Rationalizer) -> str:
     if isinstance(extractor.scorer, Tagger):
         return TAGGER_NAMES.get(str(method), "FRESH (tagger)")
     return "random words" if method == "random" else f"FRESH ({scorer_to_dict(extractor.scorer)['name']})"
-
-
-def _row_at(ratio: float, model: Rationalizer, gold: "GoldLabels", explained: Sequence[Explanation]) -> Row:
-    """Measure a model that was trained for a range of lengths at one of them, from the scores at hand."""
-    saliencies = [item.saliency for item in explained if item.saliency is not None]
-    masks = select_masks(with_ratio(model.extractor, ratio).discretizer, saliencies)
-    answers = model.predictor.predict(cut_all([item.document for item in explained], masks))
-    return gold.masked_row(f"the same, at {ratio:g}", answers, masks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,14 +174,6 @@ class GoldLabels:
         """The number of different texts, where several documents share one."""
         return None if self.texts is None else len(set(self.texts.tolist()))
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the intervals resample, where several documents share a text, for example with several queries."""
-        if self.n_texts is None:
-            return ()
-        meaning = "Intervals resample whole texts" if self.n_texts > 1 else "Intervals say nothing about other texts"
-        return (f"{bootstrap.describe_shared_texts(len(self.gold), self.n_texts)}. {meaning}.",)
-
     def numbered(self, labels: Sequence[str]) -> Ints:
         """Return the number of each label."""
         return bootstrap.number_labels(labels, self.labels)
@@ -190,11 +183,10 @@ class GoldLabels:
         predicted = [answer.label for answer in answers]
         numbers = self.numbered(self.gold), self.numbered(predicted)
         intervals = bootstrap.class_intervals(*numbers, len(self.labels), texts=self.texts)
+        scores = class_scores(self.gold, predicted, self.labels)
         classes = tuple(
             replace(score, precision_between=precision.bounds, recall_between=recall.bounds, f1_between=f1.bounds)
-            for score, (precision, recall, f1) in zip(
-                class_scores(self.gold, predicted, self.labels), intervals, strict=True
-            )
+            for score, (precision, recall, f1) in zip(scores, intervals, strict=True)
         )
         return Row(
             name,

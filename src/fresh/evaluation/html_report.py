@@ -12,7 +12,6 @@ from fresh.metrics.bootstrap import Estimate
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.html import AgreementRow, ScoreRow, View, render
 from fresh.reporting.html.view import AGREEMENT_COLUMNS
-from fresh.reporting.report import Figures, Row
 
 MAX_DOCUMENTS_SHOWN = 500
 GUARANTEE = (
@@ -30,11 +29,25 @@ def report_view(model: Rationalizer, evaluation: Evaluation, title: str, data: s
     """Lay out everything that is known of a model."""
     report, figures = evaluation.report, evaluation.report.figures
     shown = _select_documents(evaluation, MAX_DOCUMENTS_SHOWN)
-    full_text = [row.macro_f1 for row in report.rows if row.name.startswith("full text")]
     installed = {item.metadata["Name"] for item in importlib.metadata.distributions()}
+    headline = [
+        ScoreRow(
+            row.name,
+            Estimate.of(row.macro_f1, row.macro_f1_between),
+            Estimate.of(row.accuracy, row.accuracy_between),
+            Estimate.of(row.kept, row.kept_between),
+            own=row.own,
+        )
+        for row in report.rows
+    ]
+    agreement: list[AgreementRow] = []
+    if figures is not None and figures.agreement:
+        columns = dict(zip(AGREEMENT_MEASURES, AGREEMENT_COLUMNS, strict=True))
+        estimates = {columns[measure.name]: measure.figure for measure in figures.agreement}
+        agreement.append(AgreementRow(report.own.name, estimates, own=True))
     return View(
         title=title,
-        headline=tuple(map(_score_row, report.rows)),
+        headline=tuple(headline),
         documents=tuple((evaluation.examples[place], evaluation.explained[place]) for place in shown),
         data=data,
         n_documents=report.n_documents,
@@ -43,8 +56,8 @@ def report_view(model: Rationalizer, evaluation: Evaluation, title: str, data: s
         versions=tuple((name, importlib.metadata.version(name)) for name in PACKAGES if name in installed),
         classes=report.own.classes,
         figures=figures,
-        full_text=full_text[0] if full_text else None,
-        agreement=() if figures is None else _agreement_rows(figures, report.own.name),
+        full_text=next((row.macro_f1 for row in report.rows if row.name.startswith("full text")), None),
+        agreement=tuple(agreement),
         verdicts=report.verdicts,
         guarantee=report.guarantee or GUARANTEE,
         notes=report.all_notes,
@@ -64,17 +77,6 @@ def _select_documents(evaluation: Evaluation, most: int) -> list[int]:
 def evenly_spaced(n: int, most: int) -> list[int]:
     """List places from all over a sequence, at most so many of them."""
     return list(range(n)) if n <= most else [number * n // most for number in range(most)]
-
-
-def _score_row(row: Row) -> ScoreRow:
-    f1, accuracy = Estimate.of(row.macro_f1, row.macro_f1_between), Estimate.of(row.accuracy, row.accuracy_between)
-    return ScoreRow(row.name, f1, accuracy, Estimate.of(row.kept, row.kept_between), own=row.own)
-
-
-def _agreement_rows(figures: Figures, name: str) -> tuple[AgreementRow, ...]:
-    columns = dict(zip(AGREEMENT_MEASURES, AGREEMENT_COLUMNS, strict=True))
-    estimates: dict[str, Estimate] = {columns[measure.name]: measure.figure for measure in figures.agreement}
-    return (AgreementRow(name, estimates, own=True),) if estimates else ()
 
 
 def report_path(folder: Path) -> Path:

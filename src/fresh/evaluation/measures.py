@@ -44,11 +44,22 @@ def compute_measures(
     error, bins = _calibration_measures(gold, answers, texts)
     numbers = bootstrap.number_labels(gold, labels)
     confusion = classification.confusion_matrix(gold, [answer.label for answer in answers], labels)
-
-    def score_length(ratio: float, answers: Answers) -> LengthScore:
-        predicted = bootstrap.number_labels([answer.label for answer in answers], labels)
-        return LengthScore(ratio, bootstrap.macro_f1_interval(numbers, predicted, len(labels), texts=texts))
-
+    losses: dict[str, Floats] = {}
+    # Sufficiency at the model's own length is left out: the prediction is read from the rationale, so it is 0.
+    if full is not None:
+        losses["from full text to rationale (two networks)"] = drops(full, answers)
+    # From the model's own answer: measured from the support model's, losses showed how the two networks differ (-.032
+    # on toy data where both are always right).
+    for reader, others in complements.items():
+        losses[f"comprehensiveness ({reader})"] = drops(answers, others)
+    if by_ratio:
+        overall = aopc(by_ratio).overall
+        losses["sufficiency, AOPC"] = overall.sufficiency
+        losses["comprehensiveness, AOPC (same predictor)"] = overall.comprehensiveness
+    lengths: list[LengthScore] = []
+    for ratio, readings in by_ratio.items():
+        predicted = bootstrap.number_labels([answer.label for answer in readings.rationales], labels)
+        lengths.append(LengthScore(ratio, bootstrap.macro_f1_interval(numbers, predicted, len(labels), texts=texts)))
     return Figures(
         labels=labels,
         confusion=tuple(map(tuple, confusion.tolist())),
@@ -59,8 +70,8 @@ def compute_measures(
         bins=bins,
         agreement=_agreement_measures(examples, explained) if n_marked else (),
         n_marked=n_marked,
-        faithfulness=_faithfulness_measures(answers, full, complements, by_ratio, texts),
-        lengths=tuple(score_length(ratio, read.rationales) for ratio, read in by_ratio.items()),
+        faithfulness=tuple(Measure(name, bootstrap.mean_interval(row, texts=texts)) for name, row in losses.items()),
+        lengths=tuple(lengths),
     )
 
 
@@ -139,25 +150,3 @@ def read_at_lengths(
             by_ratio[ratio] = Readings(answers, *map(model.predictor.predict, parts))
             advance(len(explained), "")
     return by_ratio
-
-
-def _faithfulness_measures(
-    answers: Answers,
-    full: Answers | None,
-    complements: Mapping[str, Answers],
-    by_ratio: Mapping[float, Readings],
-    texts: Ints | None,
-) -> tuple[Measure, ...]:
-    losses: dict[str, Floats] = {}
-    # Sufficiency at the model's own length is left out: the prediction is read from the rationale, so it is 0.
-    if full is not None:
-        losses["from full text to rationale (two networks)"] = drops(full, answers)
-    # From the model's own answer: measured from the support model's, losses showed how the two networks differ (-.032
-    # on toy data where both are always right).
-    for reader, others in complements.items():
-        losses[f"comprehensiveness ({reader})"] = drops(answers, others)
-    if by_ratio:
-        overall = aopc(by_ratio).overall
-        losses["sufficiency, AOPC"] = overall.sufficiency
-        losses["comprehensiveness, AOPC (same predictor)"] = overall.comprehensiveness
-    return tuple(Measure(name, bootstrap.mean_interval(values, texts=texts)) for name, values in losses.items())

@@ -1,11 +1,10 @@
 """What to know about documents before using them: too few or already seen ones, and ones too long to be read."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from fresh.attribution.support_model import text_of
 from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example
-from fresh.errors import TooLongError
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import WordTokenizer
@@ -20,39 +19,32 @@ MIN_DOCUMENTS = 30
 
 def data_warnings(model: Rationalizer, examples: Sequence[Example]) -> tuple[str, ...]:
     """Warn of documents that are few, of one class, known from training, or not annotated."""
-    return (*training_warnings(model, examples), *_other_warnings(examples))
+    warnings, labels = [*training_warnings(model, examples)], {example.label for example in examples}
+    if len(labels) == 1:
+        warnings.append(
+            f"All documents have the label {labels.pop()!r}: macro-F1 counts a class without documents as 0, and "
+            "nothing here shows how often other labels are predicted wrongly. Evaluate on documents of all classes."
+        )
+    if len(examples) < MIN_DOCUMENTS:
+        count = "1 document is" if len(examples) == 1 else f"{len(examples)} documents are"
+        moves = "a single prediction moves every figure, and intervals are rough"
+        warnings.append(f"{count} few: below {MIN_DOCUMENTS} documents, {moves}.")
+    marked = [bool(example.human.kept.any()) for example in examples if example.human is not None]
+    n_empty = len(marked) - sum(marked)
+    if 0 < n_empty < len(marked):
+        warnings.append(
+            f"{n_empty:,} of {len(marked):,} human rationales are empty: every word that the model selects there "
+            "counts against it. Where nobody annotated a document, use null instead of an empty rationale."
+        )
+    return tuple(warnings)
 
 
 def training_warnings(model: Rationalizer, examples: Sequence[Example]) -> Iterator[str]:
     """Warn of documents that the model was trained with."""
     n_seen = 0 if model.fingerprints is None else model.fingerprints.count(example.document for example in examples)
     if n_seen:
-        yield (
-            f"{n_seen:,} of {len(examples):,} documents were in the training data of the model (train or dev), so the "
-            "figures are too good. Evaluate on documents that are new to the model."
-        )
-
-
-def _other_warnings(examples: Sequence[Example]) -> Iterator[str]:
-    labels = {example.label for example in examples}
-    if len(labels) == 1:
-        yield (
-            f"All documents have the label {labels.pop()!r}: macro-F1 counts a class without documents as 0, and "
-            "nothing here shows how often other labels are predicted wrongly. Evaluate on documents of all classes."
-        )
-    if len(examples) < MIN_DOCUMENTS:
-        count = "1 document is" if len(examples) == 1 else f"{len(examples)} documents are"
-        yield (
-            f"{count} few: below {MIN_DOCUMENTS} documents, a single prediction moves every figure, and intervals are "
-            "rough."
-        )
-    marked = [bool(example.human.kept.any()) for example in examples if example.human is not None]
-    n_empty = len(marked) - sum(marked)
-    if 0 < n_empty < len(marked):
-        yield (
-            f"{n_empty:,} of {len(marked):,} human rationales are empty: every word that the model selects there "
-            "counts against it. Where nobody annotated a document, use null instead of an empty rationale."
-        )
+        seen = f"{n_seen:,} of {len(examples):,} documents were in the training data of the model (train or dev)"
+        yield f"{seen}, so the figures are too good. Evaluate on documents that are new to the model."
 
 
 def document_tokenizer(model: Rationalizer) -> WordTokenizer:
@@ -72,7 +64,10 @@ def drop_too_long_splits(splits: Splits, config: NetworkConfig, skip_bad: bool, 
     parts: list[tuple[Example, ...]] = []
     for part in (splits.train, splits.dev, splits.test):
         read, problems = tokenizer.measure([text_of(example.document) for example in part])
-        _add_or_raise(problems.values(), bad)
+        for problem in problems.values():
+            if bad is None:
+                raise problem
+            bad.add(str(problem))
         parts.append(tuple(example for number, example in enumerate(part) if number not in problems))
         n_words += sum(len(example.document.words) for example in parts[-1])
         n_read += int(read.sum() - sum(read[number] for number in problems))
@@ -88,7 +83,8 @@ def drop_too_long_splits(splits: Splits, config: NetworkConfig, skip_bad: bool, 
 def drop_too_long_examples(examples: Sequence[Example], model: Rationalizer, bad: BadRows) -> list[Example]:
     """Return the examples that a model can read, and count the others."""
     _, problems = document_tokenizer(model).measure([text_of(example.document) for example in examples])
-    _add_or_raise(problems.values(), bad)
+    for problem in problems.values():
+        bad.add(str(problem))
     return [example for number, example in enumerate(examples) if number not in problems]
 
 
@@ -97,13 +93,7 @@ def drop_too_long(documents: Iterator[Document], model: Rationalizer, bad: BadRo
     tokenizer = document_tokenizer(model)
     for document in documents:
         _, problems = tokenizer.measure([text_of(document)])
-        _add_or_raise(problems.values(), bad)
-        if not problems:
+        if problems:
+            bad.add(str(problems[0]))
+        else:
             yield document
-
-
-def _add_or_raise(problems: Iterable[TooLongError], bad: BadRows | None) -> None:
-    for problem in problems:
-        if bad is None:
-            raise problem
-        bad.add(str(problem))

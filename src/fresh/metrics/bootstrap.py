@@ -19,6 +19,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Bounds = tuple[float, float]
+Labels = ArrayLike
+"""The number of each instance's label, as `number_labels` makes."""
 Texts = ArrayLike | None
 """The number of each instance's text, where several share one."""
 
@@ -142,7 +144,7 @@ def ratio_interval(
 
 
 def accuracy_interval(
-    gold: ArrayLike, predicted: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
+    gold: Labels, predicted: Labels, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
 ) -> Interval:
     """Compute the interval of the accuracy from numbered labels."""
     labels, answers = check_labels(gold, predicted)
@@ -150,12 +152,7 @@ def accuracy_interval(
 
 
 def macro_f1_interval(
-    gold: ArrayLike,
-    predicted: ArrayLike,
-    n_classes: int,
-    n_resamples: int = N_RESAMPLES,
-    seed: int = 0,
-    texts: Texts = None,
+    gold: Labels, predicted: Labels, n_classes: int, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
 ) -> Interval:
     """Compute the interval of the macro-F1 from numbered labels.
 
@@ -174,12 +171,7 @@ class ClassIntervals(NamedTuple):
 
 
 def class_intervals(
-    gold: ArrayLike,
-    predicted: ArrayLike,
-    n_classes: int,
-    n_resamples: int = N_RESAMPLES,
-    seed: int = 0,
-    texts: Texts = None,
+    gold: Labels, predicted: Labels, n_classes: int, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
 ) -> list[ClassIntervals]:
     """Compute the intervals of precision, recall and F1 of each class, as `macro_f1_interval` does."""
     whole, draws = _draw_class_counts(gold, predicted, n_classes, n_resamples, seed, texts)
@@ -191,7 +183,7 @@ def class_intervals(
 
 
 def _draw_class_counts(
-    gold: ArrayLike, predicted: ArrayLike, n_classes: int, n_resamples: int, seed: int, texts: Texts
+    gold: Labels, predicted: Labels, n_classes: int, n_resamples: int, seed: int, texts: Texts
 ) -> tuple["ClassCounts", list["ClassCounts"]]:
     """Count correct, gold and predicted instances of each class in the whole sample and in all resamples."""
     kinds = Kinds.of(*check_labels(gold, predicted), texts=texts)
@@ -335,7 +327,7 @@ def resample_counts(counts: Ints, n_resamples: int, seed: int) -> Iterator[Ints]
         yield generator.multinomial(n_texts, counts / n_texts, size=min(step, n_resamples - start))
 
 
-def check_labels(*columns: ArrayLike) -> list[Ints]:
+def check_labels(*columns: Labels) -> list[Ints]:
     """Refuse labels that are not indices of classes, or columns of different lengths."""
     arrays = [np.asarray(column) for column in columns]
     for array in arrays:

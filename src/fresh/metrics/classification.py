@@ -71,10 +71,7 @@ def class_scores(gold: Sequence[str], predicted: Sequence[str], labels: Sequence
     """Compute precision, recall and F1 of each class, in the order of the labels."""
     from sklearn import metrics
 
-    _check_pairs(gold, predicted)
-    _check_classes(labels)
-    # As numbers, because NumPy drops null characters at the end of strings.
-    numbers = (number_labels(names, labels) for names in (gold, predicted))
+    numbers = _number_both(gold, predicted, labels)
     columns = metrics.precision_recall_fscore_support(*numbers, labels=range(len(labels)), zero_division=0.0)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [ClassScore(label, *scores) for label, scores in zip(labels, rows, strict=True)]
@@ -84,12 +81,10 @@ def confusion_matrix(gold: Sequence[str], predicted: Sequence[str], labels: Sequ
     """Count the examples of each gold and predicted label. Shape: (gold labels, predicted labels)."""
     from sklearn import metrics
 
-    _check_pairs(gold, predicted)
-    _check_classes(labels)
+    numbers = _number_both(gold, predicted, labels)
     unknown = sorted({*gold, *predicted} - set(labels))
     if unknown:
         raise ValueError(f"labels must hold every label: add {', '.join(unknown)} to {', '.join(labels)}.")
-    numbers = (number_labels(names, labels) for names in (gold, predicted))
     return np.asarray(metrics.confusion_matrix(*numbers, labels=range(len(labels))))
 
 
@@ -143,6 +138,9 @@ def _check_pairs(gold: Sequence[str], predicted: Sequence[str]) -> None:
         raise ValueError("There are no labels to score. Give at least one example.")
 
 
-def _check_classes(labels: Sequence[str]) -> None:
+def _number_both(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> tuple[Ints, Ints]:
+    _check_pairs(gold, predicted)
     if not labels or len(set(labels)) < len(labels):
         raise ValueError(f"labels must name each class once, got: {', '.join(labels)}.")
+    # scikit-learn gets numbers, because NumPy drops null characters at the end of strings.
+    return number_labels(gold, labels), number_labels(predicted, labels)

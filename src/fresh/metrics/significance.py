@@ -2,15 +2,14 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fresh.metrics import bootstrap
-from fresh.metrics.bootstrap import N_RESAMPLES, ClassCounts, Flags, Floats, Interval, Ints, Kinds, Texts
+from fresh.metrics.bootstrap import N_RESAMPLES, ClassCounts, Floats, Interval, Kinds, Labels, Texts
 
 # Random permutations, where there are too many to enumerate.
 N_PERMUTATIONS = 10_000
@@ -39,12 +38,7 @@ class Comparison:
 
 
 def compare_accuracy(
-    gold: ArrayLike,
-    first: ArrayLike,
-    second: ArrayLike,
-    n_resamples: int = N_RESAMPLES,
-    seed: int = 0,
-    texts: Texts = None,
+    gold: Labels, first: Labels, second: Labels, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
 ) -> Comparison:
     """Compare the accuracy of two models from numbered labels by an exact test."""
     labels, one, two = bootstrap.check_labels(gold, first, second)
@@ -52,41 +46,32 @@ def compare_accuracy(
     leads = np.bincount(kinds.kind, weights=kinds.cells[:, 0])  # of the first model in one text of each kind
     sizes = np.bincount(kinds.kind)
     draws = [block @ leads / (block @ sizes) for block in bootstrap.resample_counts(kinds.counts, n_resamples, seed)]
+    # A swap of the predictions of a text turns its lead round. So the total lead of all swaps is distributed as the
+    # convolution of the distributions of texts with equal leads; with one document for each text, it is the sign test.
+    probabilities = np.ones(1)  # of each total, from the lowest possible to the highest
+    for size in np.unique(np.abs(leads[leads != 0]).astype(np.int64)).tolist():
+        n_texts = int(kinds.counts[np.abs(leads) == size].sum())
+        steps = np.zeros(2 * size * n_texts + 1)
+        steps[:: 2 * size] = _coin_probabilities(n_texts)
+        probabilities = np.convolve(probabilities, steps)
+    highest = len(probabilities) // 2
+    as_large = np.abs(np.arange(-highest, highest + 1)) >= abs(leads @ kinds.counts)
     return Comparison(
         "accuracy",
         float((one == labels).mean()),
         float((two == labels).mean()),
         bootstrap.percentile_interval(float(leads @ kinds.counts) / len(labels), np.concatenate(draws)),
-        _accuracy_p(leads.astype(np.int64), kinds.counts),
+        min(1.0, float(probabilities[as_large].sum())),
         exact=True,
         n_discordant=int(kinds.counts[leads != 0].sum()),
-        by_text=bootstrap.check_texts(texts, len(labels)) is not None,
+        by_text=int(kinds.counts.sum()) < len(labels),
     )
 
 
-def _accuracy_p(leads: Ints, counts: Ints) -> float:
-    """Compute the probability that a permutation of whole texts leaves one model as far ahead, in either direction.
-
-    :param leads: Number of documents by which the first model leads in a text of each kind.
-    :param counts: Number of texts of each kind.
-    """
-    # The distribution of the sum of leads is the convolution of the distributions of texts with equal leads. With one
-    # document for each text, this is the sign test.
-    probabilities = np.ones(1)  # of each lead, from the lowest possible to the highest
-    for size in np.unique(np.abs(leads[leads != 0])).tolist():
-        n_texts = int(counts[np.abs(leads) == size].sum())
-        steps = np.zeros(2 * size * n_texts + 1)
-        steps[:: 2 * size] = _coin_probabilities(n_texts)
-        probabilities = np.convolve(probabilities, steps)
-    highest = len(probabilities) // 2
-    as_large = np.abs(np.arange(-highest, highest + 1)) >= abs(int(leads @ counts))
-    return min(1.0, float(probabilities[as_large].sum()))
-
-
 def compare_macro_f1(
-    gold: ArrayLike,
-    first: ArrayLike,
-    second: ArrayLike,
+    gold: Labels,
+    first: Labels,
+    second: Labels,
     n_classes: int,
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
@@ -98,63 +83,46 @@ def compare_macro_f1(
     """
     labels, *answers = bootstrap.check_labels(gold, first, second)
     kinds = Kinds.of(labels, *answers, texts=texts)
-    models = [kinds.count_classes(n_classes, column) for column in (1, 2)]
-
-    def macro_f1(draws: Ints) -> list[Floats]:
-        return [model.total(draws).macro_f1 for model in models]
-
-    whole = macro_f1(kinds.counts[None])
-    draws = [np.subtract(*macro_f1(block)) for block in bootstrap.resample_counts(kinds.counts, n_resamples, seed)]
+    a, b = (kinds.count_classes(n_classes, column) for column in (1, 2))  # of one text of each kind
+    one, two = (model.total(kinds.counts[None]) for model in (a, b))
+    observed = one.macro_f1 - two.macro_f1
+    blocks = bootstrap.resample_counts(kinds.counts, n_resamples, seed)
+    draws = [a.total(block).macro_f1 - b.total(block).macro_f1 for block in blocks]
     # Texts with the same labels and predictions are alike: only the number of swapped texts of each kind matters. So
     # far more swaps can be enumerated than by scipy.stats.permutation_test, which swaps documents one by one.
     differ = np.bincount(kinds.kind, weights=kinds.cells[:, 1] != kinds.cells[:, 2]) > 0
     n_texts = kinds.counts[differ]
     exact = math.prod(n + 1 for n in n_texts.tolist()) <= MAX_OUTCOMES
     if exact:
-        outcomes = np.array(list(product(*(range(n + 1) for n in n_texts.tolist()))), dtype=np.int64)
+        swapped = np.array(list(product(*(range(n + 1) for n in n_texts.tolist()))), dtype=np.int64)
     else:
-        outcomes = np.random.default_rng(seed).binomial(n_texts, 0.5, size=(N_PERMUTATIONS, len(n_texts)))
-    is_large = _are_as_large(outcomes, differ, kinds.counts, models)
-    if exact:
-        p = min(1.0, float(_outcome_probabilities(outcomes, n_texts)[is_large].sum()))
-    else:
-        # The observed outcome counts as one of them, so that p is never 0 (Phipson and Smyth, 2010).
-        p = (1 + int(is_large.sum())) / (1 + N_PERMUTATIONS)
-    return Comparison(
-        "macro-F1",
-        float(whole[0][0]),
-        float(whole[1][0]),
-        bootstrap.percentile_interval(float((whole[0] - whole[1])[0]), np.concatenate(draws)),
-        p,
-        exact,
-        n_discordant=int(n_texts.sum()),
-        by_text=bootstrap.check_texts(texts, len(labels)) is not None,
-    )
-
-
-def _are_as_large(outcomes: Ints, differ: Flags, counts: Ints, models: Sequence[ClassCounts]) -> Flags:
-    """Find the outcomes whose difference in macro-F1 is at least as large as the observed one.
-
-    :param outcomes: Number of swapped texts of each kind on which the models differ. Shape: (outcomes, kinds).
-    :param models: Counts of one text of each kind with the predictions of each model. Shapes: (kinds, classes).
-    """
-    first, second = models
-    n_swapped = outcomes.astype(np.float64)
-    correct = n_swapped @ (second.correct - first.correct)[differ]
-    predicted = n_swapped @ (second.predicted - first.predicted)[differ]
-    one, two = (model.total(counts[None]) for model in models)
+        swapped = np.random.default_rng(seed).binomial(n_texts, 0.5, size=(N_PERMUTATIONS, len(n_texts)))
+    # NumPy multiplies matrices of integers without BLAS. Shapes: (outcomes, kinds) @ (kinds, classes).
+    correct = swapped.astype(np.float64) @ (b.correct - a.correct)[differ]
+    predicted = swapped.astype(np.float64) @ (b.predicted - a.predicted)[differ]
     after = (
         ClassCounts(one.correct + correct, one.gold, one.predicted + predicted).macro_f1
         - ClassCounts(two.correct - correct, two.gold, two.predicted - predicted).macro_f1
     )
-    return np.asarray(np.abs(after) >= np.abs(one.macro_f1 - two.macro_f1) - NOISE)
-
-
-def _outcome_probabilities(outcomes: Ints, n_texts: Ints) -> Floats:
-    probabilities = np.ones(len(outcomes))
-    for n, swapped in zip(n_texts.tolist(), outcomes.T, strict=True):
-        probabilities *= _coin_probabilities(n)[swapped]
-    return probabilities
+    as_large = np.abs(after) >= np.abs(observed) - NOISE
+    if exact:
+        probabilities = np.ones(len(swapped))
+        for n, column in zip(n_texts.tolist(), swapped.T, strict=True):
+            probabilities *= _coin_probabilities(n)[column]
+        p = min(1.0, float(probabilities[as_large].sum()))
+    else:
+        # The observed outcome counts as one of them, so that p is never 0 (Phipson and Smyth, 2010).
+        p = (1 + int(as_large.sum())) / (1 + N_PERMUTATIONS)
+    return Comparison(
+        "macro-F1",
+        float(one.macro_f1[0]),
+        float(two.macro_f1[0]),
+        bootstrap.percentile_interval(float(observed[0]), np.concatenate(draws)),
+        p,
+        exact,
+        n_discordant=int(n_texts.sum()),
+        by_text=int(kinds.counts.sum()) < len(labels),
+    )
 
 
 def _coin_probabilities(n: int) -> Floats:
@@ -183,7 +151,12 @@ def welch(first: Iterable[float], second: Iterable[float]) -> Welch:
     """Compare the figures of two models, one for each seed, by Welch's t-test."""
     from scipy import stats
 
-    one, two = (_check_figures(figures) for figures in (first, second))
+    one, two = (np.array(list(figures), dtype=np.float64) for figures in (first, second))
+    if not len(one) or not len(two):
+        raise ValueError("There are no figures to compare. Give at least one seed of each model.")
+    wrong = [number for number in (*one, *two) if not math.isfinite(number)]
+    if wrong:
+        raise ValueError(f"Figures must be finite numbers, got {wrong[0]}. Leave failed seeds out.")
     difference, note = float(one.mean() - two.mean()), ""
     if min(len(one), len(two)) < 2:
         note = f"there are {len(one)} and {len(two)} seeds, and the test needs two of each. Train with more seeds."
@@ -196,15 +169,6 @@ def welch(first: Iterable[float], second: Iterable[float]) -> Welch:
         warnings.simplefilter("ignore", RuntimeWarning)
         test = stats.ttest_ind(one, two, equal_var=False)
     return Welch(difference, float(test.statistic), float(test.df), float(test.pvalue))
-
-
-def _check_figures(figures: Iterable[float]) -> Floats:
-    row = np.array(list(figures), dtype=np.float64)
-    if not len(row):
-        raise ValueError("There are no figures to compare. Give at least one seed of each model.")
-    if not np.isfinite(row).all():
-        raise ValueError(f"Figures must be finite numbers, got {row[~np.isfinite(row)][0]}. Leave failed seeds out.")
-    return row
 
 
 @dataclass(frozen=True, slots=True)

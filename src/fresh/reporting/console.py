@@ -17,17 +17,6 @@ HIGHLIGHT = "bold underline green"
 STYLES = {"holds": "green", "broken": "bold red", "look here": "bold yellow", "not run": "dim"}
 
 
-def _highlighted(explanation: Explanation, plain: bool) -> Text:
-    """Mark the words that were read; in plain text, by brackets."""
-    text = explanation.document.text.translate(CONTROL_PICTURES)
-    marked, position = Text(), 0
-    for start, end in explanation.spans:
-        marked.append(text[position:start], style="dim")
-        marked.append(f"[{text[start:end]}]" if plain else text[start:end], style=HIGHLIGHT)
-        position = end
-    return marked.append(text[position:], style="dim")
-
-
 def show_explanation(console: Console, explanation: Explanation, gold: str | None = None) -> None:
     """Print the prediction, and the document with the words that it was computed from."""
     prediction = explanation.prediction
@@ -38,7 +27,14 @@ def show_explanation(console: Console, explanation: Explanation, gold: str | Non
     truncated = "" if n_read is None or n_read >= n_words else f", selected among the first {n_read}"
     line.append(f", from {int(explanation.mask.kept.sum())} of {n_words} words{truncated}:", style="dim")
     console.print(line)
-    console.print(_highlighted(explanation, plain=console.color_system is None), soft_wrap=not console.is_terminal)
+    text = explanation.document.text.translate(CONTROL_PICTURES)
+    marked, position = Text(), 0
+    for start, end in explanation.spans:
+        marked.append(text[position:start], style="dim")
+        # Where there are no colors, brackets mark the words that were read.
+        marked.append(f"[{text[start:end]}]" if console.color_system is None else text[start:end], style=HIGHLIGHT)
+        position = end
+    console.print(marked.append(text[position:], style="dim"), soft_wrap=not console.is_terminal)
     console.print()
 
 
@@ -57,8 +53,7 @@ def show_curve(console: Console, curve: Curve) -> None:
 
 def show_report(console: Console, report: Report) -> None:
     """Print the scores, figures, verdicts and notes of a report."""
-    title = f"{report.n_documents:,} test document{'s' if report.n_documents != 1 else ''}"
-    table = _plain_table(title)
+    table = _plain_table(f"{report.n_documents:,} test document{'s' if report.n_documents != 1 else ''}")
     table.add_column("what is read")
     for name in ("macro-F1", "accuracy", "words"):
         table.add_column(name, justify="right")

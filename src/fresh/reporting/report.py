@@ -1,7 +1,7 @@
 """Reports of an evaluation: rows of scores, further figures and verdicts, as JSON and Markdown."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from types import UnionType
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
@@ -107,16 +107,16 @@ class Report:
 
     def to_markdown(self) -> str:
         """Return all tables and notes as Markdown."""
-        lines = markdown_table(("what is read", "macro-F1", "accuracy", "words kept"), map(row_cells, self.rows))
-        for header, cells in self._further_tables():
-            if cells:
-                lines += ["", *markdown_table(header, cells)]
-        return "\n".join((*lines, *(f"\n{note}" for note in self.all_notes))) + "\n"
-
-    def _further_tables(self) -> Iterator[tuple[Sequence[str], Sequence[Sequence[str]]]]:
-        """Yield the header and the rows of every table below the first."""
-        classes = next((row.classes for row in self.rows if row.own), ())
-        yield ("class", "precision", "recall", "F1", "documents"), list(map(_class_cells, classes))
+        classes = [
+            (one.label, *(_figure(one, name) for name in ("precision", "recall", "f1")), f"{one.support:,}")
+            for row in self.rows
+            if row.own
+            for one in row.classes
+        ]
+        tables: list[tuple[tuple[str, ...], Sequence[Sequence[str]]]] = [
+            (("what is read", "macro-F1", "accuracy", "words kept"), [*map(row_cells, self.rows)]),
+            (("class", "precision", "recall", "F1", "documents"), classes),
+        ]
         if self.figures is not None:
             people = f"agreement with people ({self.figures.n_marked:,} documents with a human rationale)"
             for title, measures in (
@@ -124,10 +124,12 @@ class Report:
                 ("when less is read", self.figures.faithfulness),
                 (people, self.figures.agreement),
             ):
-                yield (title, ""), [(one.name, str(one.figure)) for one in measures]
+                tables.append(((title, ""), [(one.name, str(one.figure)) for one in measures]))
             lengths = [(f"{score.ratio:.0%}", str(score.macro_f1)) for score in self.figures.lengths]
-            yield ("words kept, same predictor", "macro-F1"), lengths
-        yield ("audit", "", ""), [(verdict.name, verdict.found, verdict.says) for verdict in self.verdicts]
+            tables.append((("words kept, same predictor", "macro-F1"), lengths))
+        tables.append((("audit", "", ""), [(one.name, one.found, one.says) for one in self.verdicts]))
+        shown = ["\n".join(markdown_table(header, cells)) for header, cells in tables if cells]
+        return "\n\n".join((*shown, *self.all_notes)) + "\n"
 
 
 def _rebuild(kind: Any, value: Any) -> Any:
@@ -149,11 +151,6 @@ def row_cells(row: Row) -> tuple[str, str, str, str]:
     if row.kept_between is not None:
         kept += f" ({row.kept_between[0]:.1%}–{row.kept_between[1]:.1%})"
     return row.name, _figure(row, "macro_f1"), _figure(row, "accuracy"), kept
-
-
-def _class_cells(score: ClassScore) -> tuple[str, ...]:
-    figures = (_figure(score, name) for name in ("precision", "recall", "f1"))
-    return score.label, *figures, f"{score.support:,}"
 
 
 def _figure(scores: Row | ClassScore, name: str) -> str:

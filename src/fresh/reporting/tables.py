@@ -26,6 +26,7 @@ LATEX = str.maketrans(
     }
 )
 MARKDOWN = str.maketrans({"|": "\\|", "\n": " ", "*": "\\*"})
+PLAIN = {**CONTROL_PICTURES, ord("\n"): " ", ord("|"): "\\|"}
 # A spreadsheet takes a cell that begins with one of these for a formula.
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 TAG = re.compile(r"<(?=[a-zA-Z/!?])")
@@ -50,7 +51,7 @@ class Table:
 
     def to_markdown(self) -> str:
         """Return Markdown whose columns are aligned, so that the source is readable too."""
-        cells = self._escape(_escape_markdown, "**{}**")
+        cells = self._escape(lambda cell: TAG.sub("&lt;", cell.translate(MARKDOWN)), "**{}**")
         sides = "<" * self.n_labels + ">" * (len(self.header) - self.n_labels)
         columns = [(side, max(3, *map(len, column))) for side, *column in zip(sides, *cells, strict=True)]
         rule = ["-" * width if side == "<" else "-" * (width - 1) + ":" for side, width in columns]
@@ -85,25 +86,16 @@ class Table:
         return {"markdown": self.to_markdown, "csv": self.to_csv, "latex": self.to_latex}[form]()
 
     def _escape(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """Escape the header and the rows, and make the best cells bold."""
         rows = [[escape(cell) for cell in row] for row in (self.header, *self.rows)]
         for row, column in self.best:
             rows[row + 1][column] = bold.format(rows[row + 1][column])
         return rows
 
 
-def _escape_markdown(text: str) -> str:
-    return TAG.sub("&lt;", text.translate(MARKDOWN))
-
-
 def markdown_table(header: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
     """Lay out the lines of a plain Markdown table."""
     lines = (header, ["---"] * len(header), *rows)
-    return ["|" + "".join(f" {_escape_plain(cell)} |" if cell else " |" for cell in cells) for cells in lines]
-
-
-def _escape_plain(cell: str) -> str:
-    return cell.translate(CONTROL_PICTURES).replace("\n", " ").replace("|", "\\|")
+    return ["|" + "".join(f" {cell.translate(PLAIN)} |" if cell else " |" for cell in cells) for cells in lines]
 
 
 def escape_formula(cell: str) -> str:

@@ -1,6 +1,7 @@
 """How the page looks: light and dark, on a phone, on paper, and without scripts."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -10,9 +11,8 @@ from pages import hostile_view, write_page
 WIDER_THAN_THE_SCREEN = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-def background(page: Page) -> str:
-    found: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    return found
+def background(page: Page) -> Any:
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
 def test_light_and_dark_follow_the_system_and_the_button(page: Page, movies_url: str) -> None:
@@ -24,10 +24,7 @@ def test_light_and_dark_follow_the_system_and_the_button(page: Page, movies_url:
     assert background(page) == "rgb(255, 255, 255)"
     page.keyboard.press("t")
     assert background(page) == "rgb(20, 23, 27)"
-
-
-def test_a_mark_is_told_by_more_than_colour(page: Page, movies_url: str) -> None:
-    page.goto(movies_url)
+    # A mark is told by more than color.
     style = "mark => [getComputedStyle(mark).borderBottomStyle, getComputedStyle(mark).textDecorationStyle]"
     assert page.eval_on_selector("#text mark", style) == ["solid", "solid"]
     assert page.eval_on_selector("#text u", style) == ["none", "dashed"]

@@ -2,6 +2,7 @@ import base64
 import hashlib
 import json
 import re
+from collections import defaultdict
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
@@ -39,13 +40,13 @@ class Page(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__()
-        self.html = html
+        self.html, self.within = html, ""
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.raw: dict[str, str] = {}
-        self.shown = ""
-        self.within = ""
+        self.raw: defaultdict[str, str] = defaultdict(str)  # by the element or its id; what is shown by ""
         self.feed(html)
         self.close()
+        self.text = " ".join(self.raw[""].split())
+        self.parts = [attributes.get("id") for tag, attributes in self.tags if tag == "section"]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
@@ -55,18 +56,7 @@ class Page(HTMLParser):
         self.within = ""
 
     def handle_data(self, data: str) -> None:
-        if self.within:
-            self.raw[self.within] = self.raw.get(self.within, "") + data
-        else:
-            self.shown += f" {data}"
-
-    @property
-    def text(self) -> str:
-        return " ".join(self.shown.split())
-
-    @property
-    def parts(self) -> list[str | None]:
-        return [attributes.get("id") for tag, attributes in self.tags if tag == "section"]
+        self.raw[self.within] += data if self.within else f" {data}"
 
 
 def with_figures(full_text: float | None = None, **figures: Any) -> str:
@@ -107,17 +97,11 @@ def test_no_text_can_break_out_of_the_page() -> None:
     assert page.raw["script"] == quiet.raw["script"]
     assert [tag for tag, _ in page.tags].count("script") == 2
     assert not [tag for tag, _ in page.tags if tag == "img"]
-    assert "\u202e" not in page.html
     page.html.encode("utf-8")
     [document] = json.loads(page.raw["data"])["documents"]
     assert document["text"].startswith("x </script><script>alert(1)</script><!-- <img src=x onerror=alert(2)>")
-
-
-def test_every_text_is_escaped_and_none_turns_the_reading_direction_round() -> None:
     assert "{{ script }} {% raw %}" in Page(render(small_view(title="{{ script }} {% raw %}"))).text
-    page = Page(render(hostile_view()))
     before = page.html[: page.html.index('<script type="application/json"')].partition("</style>")[2]
-    assert "<img" not in before
     assert not set("\u202e\ud800\x00") & set(page.html)
     assert before.count("&lt;/script&gt;&lt;script&gt;alert(1)") == 20
 
@@ -129,9 +113,7 @@ def test_the_least_page_has_results_and_documents_only() -> None:
     page = Page(render(small_view()))
     assert page.parts == ["results", "documents"]
     assert re.findall(r'<a href="#(\w+)">', page.html) == ["results", "documents"]
-    assert "FRESH this model 0.800" in page.text
-    assert "0.750" in page.text
-    assert "20.0%" in page.text
+    assert "FRESH this model 0.800 0.750 20.0%" in page.text
     assert "intervals" not in page.text
     assert "1 document" in page.text
     assert "of them shown" not in page.text
@@ -143,6 +125,7 @@ def test_the_whole_page_has_every_part_in_order(movies: View) -> None:
     assert page.parts == ["results", "figures", "agreement", "audit", "comparisons", "documents", "about"]
     assert re.findall(r'<a href="#(\w+)">', page.html) == page.parts
     assert "movies, test · 199 documents · 15 November 2026" in page.text
+    assert len(page.html.encode("utf-8")) < 1_500_000
 
 
 def test_the_headline_has_intervals_beside_every_baseline() -> None:
@@ -216,11 +199,6 @@ def test_figures_are_shown(changes: dict[str, Any], shown: str, absent: str) -> 
     assert absent not in text
 
 
-def test_the_report_of_movies_is_small(movies: View) -> None:
-    assert len(movies.documents) == 199
-    assert len(render(movies).encode("utf-8")) < 1_500_000
-
-
 # Documents as JSON
 
 
@@ -240,22 +218,20 @@ def unpacked(runs: list[list[int]], text: str) -> list[list[str]]:
 def test_documents_are_packed_by_gaps_and_lengths() -> None:
     one = shown_document("😀 is a lovely film", "1 2 4", gold="neg", human=((0, 2), (3, 4)), query="good?")
     record = json.loads(pack([one]))
-    assert record == {
-        "labels": ["neg", "pos"],
-        "documents": [
-            {
-                "id": "d-1",
-                "text": "😀 is a lovely film",
-                "words": 5,
-                "kept": [[3, 2, 1, 1], [8, 4]],
-                "label": 1,
-                "probabilities": [[0, 0.25], [1, 0.75]],
-                "gold": 0,
-                "human": [0, 5, 3, 6],
-                "query": "good ?",
-            }
-        ],
-    }
+    assert record["labels"] == ["neg", "pos"]
+    assert record["documents"] == [
+        {
+            "id": "d-1",
+            "text": "😀 is a lovely film",
+            "words": 5,
+            "kept": [[3, 2, 1, 1], [8, 4]],
+            "label": 1,
+            "probabilities": [[0, 0.25], [1, 0.75]],
+            "gold": 0,
+            "human": [0, 5, 3, 6],
+            "query": "good ?",
+        }
+    ]
 
 
 @given(texts(min_size=1), st.data())

@@ -11,7 +11,6 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from fresh.document import Example, Explanation
 from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.metrics.bootstrap import Estimate
 from fresh.reporting.html.charts import calibration_chart, length_chart, whisker_axis
@@ -28,8 +27,15 @@ def render(view: View) -> str:
     """Return a page that needs no other file, no server and no network."""
     style = "".join(map(_read, STYLES))
     script = '"use strict";\n(() => {\n' + "".join(map(_read, SCRIPTS)) + "})();\n"
-    policy, template = _content_security_policy(script, style), _templates().get_template("report.html")
-    return template.render(view=view, policy=policy, style=style, script=script, data=pack(view.documents))
+    own = [base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii") for text in (script, style)]
+    # This one script and this one style sheet are allowed, and nothing else at all.
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{own[0]}'; style-src 'sha256-{own[1]}'; "
+        "img-src data:; "  # the empty icon, so that no browser asks for one
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    )
+    template, data = _templates().get_template("report.html"), pack(view.documents)
+    return template.render(view=view, policy=policy, style=style, script=script, data=data)
 
 
 @cache
@@ -51,60 +57,40 @@ def _templates() -> Environment:
     return templates
 
 
-def _content_security_policy(script: str, style: str) -> str:
-    """Allow this one script and this one style sheet, and nothing else at all."""
-    own = [base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii") for text in (script, style)]
-    rules = (
-        "default-src 'none'",
-        f"script-src 'sha256-{own[0]}'",
-        f"style-src 'sha256-{own[1]}'",
-        "img-src data:",  # the empty icon, so that no browser asks for one
-        "base-uri 'none'",
-        "form-action 'none'",
-        "require-trusted-types-for 'script'",
-    )
-    return "; ".join(rules)
-
-
 def _read(name: str) -> str:
     return resources.files("fresh.reporting.html").joinpath(name).read_text(encoding="utf-8")
 
 
 def pack(documents: Sequence[ShownDocument]) -> str:
     """Return documents as compact JSON that is safe between script tags, whatever is in their texts."""
-    numbers: dict[str, int] = {}
-    for example, item in documents:
-        for label in (*item.prediction.probabilities, example.label):
-            numbers.setdefault(label, len(numbers))
-    record = {
-        "labels": [label.translate(HTML_CONTROL_PICTURES) for label in numbers],
-        "documents": [_pack_document(example, item, numbers) for example, item in documents],
-    }
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    labels: dict[str, int] = {}  # numbers, which stand in place of labels
+    packed: list[dict[str, Any]] = []
+    for example, explanation in documents:
+        document, prediction = explanation.document, explanation.prediction
+        for label in (*prediction.probabilities, example.label):
+            labels.setdefault(label, len(labels))
+        text = document.text.translate(HTML_CONTROL_PICTURES)
+        spans = to_utf16(text, document.spans)  # JavaScript counts in UTF-16 units
+        record: dict[str, Any] = {
+            "id": document.id.translate(HTML_CONTROL_PICTURES),
+            "text": text,
+            "words": len(spans),
+            "kept": _pack_words(spans, explanation.mask.spans),
+            "label": labels[prediction.label],
+            # Four places are more than the page shows, and keep it small.
+            "probabilities": [[labels[label], round(share, 4)] for label, share in prediction.probabilities.items()],
+            "gold": labels[example.label],
+        }
+        if example.human is not None:
+            runs = [(spans[first][0], spans[end - 1][1]) for first, end in example.human.spans]
+            [record["human"]] = _pack_words(runs, [(0, len(runs))])
+        if document.query:
+            record["query"] = " ".join(document.query).translate(HTML_CONTROL_PICTURES)
+        packed.append(record)
+    names = [label.translate(HTML_CONTROL_PICTURES) for label in labels]
+    page = {"labels": names, "documents": packed}
+    text = json.dumps(page, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return UNSAFE_IN_SCRIPT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _pack_document(example: Example, explanation: Explanation, labels: dict[str, int]) -> dict[str, Any]:
-    """Return a document as plain values, with numbers in place of labels."""
-    document, prediction = explanation.document, explanation.prediction
-    text = document.text.translate(HTML_CONTROL_PICTURES)
-    spans = to_utf16(text, document.spans)  # JavaScript counts in UTF-16 units
-    record: dict[str, Any] = {
-        "id": document.id.translate(HTML_CONTROL_PICTURES),
-        "text": text,
-        "words": len(spans),
-        "kept": _pack_words(spans, explanation.mask.spans),
-        "label": labels[prediction.label],
-        # Four places are more than the page shows, and keep it small.
-        "probabilities": [[labels[label], round(share, 4)] for label, share in prediction.probabilities.items()],
-        "gold": labels[example.label],
-    }
-    if example.human is not None:
-        runs = [(spans[first][0], spans[end - 1][1]) for first, end in example.human.spans]
-        [record["human"]] = _pack_words(runs, [(0, len(runs))])
-    if document.query:
-        record["query"] = " ".join(document.query).translate(HTML_CONTROL_PICTURES)
-    return record
 
 
 def _pack_words(spans: Sequence[tuple[int, int]], runs: Sequence[tuple[int, int]]) -> list[list[int]]:
