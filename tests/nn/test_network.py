@@ -225,7 +225,7 @@ def test_frozen_layers_of_a_large_encoder_read_smaller_batches(
     monkeypatch.setattr(
         fresh.training.feature_cache, "run_batches", lambda _lengths, _device, _work, share=1: shares.append(share)
     )
-    context = RunContext(feature_store=FeatureStore(EngineConfig(frozen="memory")))
+    context = RunContext(feature_store=FeatureStore(EngineConfig()))
     encode(classifier, texts_of(3, 9), TrainConfig(device="cpu"), context)
     assert shares == [0.25]
 
