@@ -98,7 +98,7 @@ def test_the_base_size_encoder_is_joined_once(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     encoder = load_encoder("mpnet")
     assert (encoder.width, len(encoder.layers), encoder.pooling) == (768, 12, "mean")
-    monkeypatch.setattr(encoder_module, "_mpnet_parts", lambda: pytest.fail("joined again"))
+    monkeypatch.setattr(encoder_module, "_files_of", lambda _package: pytest.fail("joined again"))
     assert BUNDLED["mpnet"]().parent == tmp_path / ".cache" / "fresh"
 
 
