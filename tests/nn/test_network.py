@@ -155,11 +155,8 @@ def test_the_parts_share_the_encoders_weights(architecture: str, encoders: dict[
     classifier = frozen(encoders[architecture])
     model, split, batch = classifier.encoder.model, classifier.split, batch_of(classifier, 5, 9)
     assert split is not None
-    assert set(classifier.state_dict()) == {
-        *(f"body.{name}" for name in model.state_dict()),
-        "head.weight",
-        "head.bias",
-    }
+    own = {f"body.{name}" for name in model.state_dict()}
+    assert set(classifier.state_dict()) == own | {"head.weight", "head.bias"}
     shared = {id(weight) for weight in classifier.parameters()}
     assert {id(weight) for part in split for weight in part.parameters()} <= shared
     with torch.no_grad():
