@@ -17,7 +17,6 @@ import fresh.training.feature_cache
 import fresh.training.loop
 import small
 from fresh.data.splits import Splits
-from fresh.document import Document, Example
 from fresh.nn.batch import TokenTable
 from fresh.nn.batching import run_batches
 from fresh.nn.classifier import Classifier
@@ -32,7 +31,8 @@ from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 from networks import last_matrix
 from small import Saying
-from tiny import ARCHITECTURES, FILLERS, KEY_BIASES, N_POSITIONS, WORDS
+from tiny import ARCHITECTURES, KEY_BIASES, N_POSITIONS, WORDS
+from toy import lengthened
 from training_hooks import limit_memory, record_losses
 from training_toys import CPU
 
@@ -121,12 +121,6 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(fresh.training.feature_cache, "run_batches", counted)
     return found
-
-
-def lengthened(example: Example) -> Example:
-    """Make every other document longer than a window."""
-    words = (*example.document.words, *FILLERS * 5) if len(example.document.words) % 2 else example.document.words
-    return Example(Document.from_words(words, example.document.query, example.document.id), example.label)
 
 
 @pytest.mark.parametrize(("architecture", "long"), [*((name, "stagger") for name in ARCHITECTURES), ("bert", "chunk")])

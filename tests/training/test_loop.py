@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,9 +134,7 @@ def test_training_leaves_no_trace(interrupted: bool, strict: bool, monkeypatch: 
         state, legacy = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
         if interrupted:
             interrupt_training(monkeypatch, 0, 3)
-            with pytest.raises(KeyboardInterrupt):
-                train()
-        else:
+        with pytest.raises(KeyboardInterrupt) if interrupted else nullcontext():
             train()
         assert torch.equal(torch.get_rng_state(), state)
         assert np.array_equal(np.random.get_state()[1], legacy)  # type: ignore[index]  # noqa: NPY002
