@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 
+import networks
 from fresh.attribution import SCORERS, make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
@@ -35,7 +36,6 @@ from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.training.loop import RunContext
 from method_cases import CASES, configured, given_to
-from networks import trace
 from tiny import WORDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")
@@ -94,16 +94,12 @@ def test_models_of_every_method_give_several_threads_the_same_answers(
     train_method(case.method, splits, config, RunContext(), None).model.save_pretrained(tmp_path / "model")
     known = case.method == "human" or case.asks
     documents = [example.document for example in splits.test] * 4 if known else sentences(32)
-    expected = [
-        Rationalizer.from_pretrained(tmp_path / "model", device="cpu").explain(some) for some in groups(documents)
-    ]
-    for n_threads in (1, 2, 8):
+    expected: list[list[Explanation]] = []
+    for n_threads in (1, 1, 2, 8):
         model = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")  # with an empty word cache
-        assert n_differences(from_threads(n_threads, model.explain, groups(documents)), expected) == 0
-
-
-def score(support: SupportModel, name: str, documents: Sequence[Document]) -> list[Saliency]:
-    return make_scorer(name, support, {**FEW, "layer": -1}).score(documents)
+        found = from_threads(n_threads, model.explain, groups(documents))
+        expected = expected or found
+        assert n_differences(found, expected) == 0
 
 
 @pytest.mark.parametrize("n_threads", [2, 8])
@@ -114,21 +110,22 @@ def test_scorers_can_share_a_network(
     encoders: dict[str, Path],
     support_of: Callable[[Path], SupportModel],
 ) -> None:
-    support = support_of(encoders[architecture])
+    def score(job: tuple[str, list[Document]], support: SupportModel | None = None) -> list[Saliency]:
+        support = support or support_of(encoders[architecture])
+        return make_scorer(job[0], support, {**FEW, "layer": -1}).score(job[1])
+
     jobs = [(name, group) for name in SCORERS for group in groups(sentences(8))] * 2
-    expected = [score(support_of(encoders[architecture]), *job) for job in jobs]
-    found = from_threads(n_threads, lambda job: score(support, *job), jobs)
-    for some, others in zip(found, expected, strict=True):
-        for one, other in zip(some, others, strict=True):
+    shared = support_of(encoders[architecture])
+    found = from_threads(n_threads, lambda job: score(job, shared), jobs)
+    for some, job in zip(found, jobs, strict=True):
+        for one, other in zip(some, score(job), strict=True):
             assert (one.target, one.id) == (other.target, other.id)
             np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
 
 
 @pytest.fixture(scope="module")
 def support_of() -> Callable[[Path], SupportModel]:
-    from networks import support_of
-
-    return lambda folder: support_of(folder, "mean", layers=1)
+    return lambda folder: networks.support_of(folder, "mean", layers=1)
 
 
 def test_one_thread_at_a_time_runs_an_encoder(
@@ -236,7 +233,7 @@ def is_interrupted(work: Callable[[], object], seconds: float) -> bool:
 
 def state_of(support: SupportModel) -> dict[str, object]:
     """Return everything that scoring could change, except generators, which captum seeds before each use."""
-    return {name: value for name, value in trace(support.classifier).items() if name not in {"torch", "numpy"}}
+    return {name: value for name, value in networks.trace(support.classifier).items() if name not in {"torch", "numpy"}}
 
 
 def explain_in_thread(model: Rationalizer, documents: Sequence[Document]) -> list[Explanation]:
@@ -295,33 +292,22 @@ def test_interrupted_explanations_leave_models_intact(
 # Slow
 
 
-def n_differences_from_threads(support: SupportModel, model: Rationalizer, n_texts: int) -> int:
-    """Explain texts in one thread and then in eight, starting with an empty word cache."""
-    documents = groups(sentences(n_texts), 16)
-    expected = [model.explain(some) for some in documents]
-    forget_words(support, model.predictor)
-    return n_differences(from_threads(8, model.explain, documents), expected)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_hundred_thousand_explanations_in_eight_threads(
-    encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], SupportModel]
+@pytest.mark.parametrize("encoder", ["bert", "minilm"])
+def test_many_explanations_in_eight_threads(
+    encoder: str, encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], SupportModel]
 ) -> None:
-    support = support_of(encoders["bert"])
     n_texts = {name: 400 if name in {"lime", "kernel_shap"} else 14_400 for name in SCORERS}
-    assert sum(n_texts.values()) >= 100_000
-    found = {
-        name: n_differences_from_threads(support, model_of(name, support, predictor), n_texts[name]) for name in SCORERS
-    }
-    assert found == dict.fromkeys(SCORERS, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_ten_thousand_explanations_of_minilm_in_eight_threads() -> None:
-    network = NetworkConfig("minilm", layers=2)
-    support, reader = (Classifier(load_encoder("minilm"), ("neg", "pos"), network) for _ in range(2))
-    for name in ("attention_gradient", "gradient", "attention"):
-        model = model_of(name, SupportModel(support), Predictor(reader))
-        assert n_differences_from_threads(SupportModel(support), model, 3_400) == 0
+    support = support_of(encoders["bert"])
+    if encoder == "minilm":
+        n_texts = dict.fromkeys(("attention_gradient", "gradient", "attention"), 3_400)
+        network = NetworkConfig("minilm", layers=2)
+        reader, classifier = (Classifier(load_encoder("minilm"), ("neg", "pos"), network) for _ in range(2))
+        support, predictor = SupportModel(classifier), Predictor(reader)
+    assert sum(n_texts.values()) >= (10_000 if encoder == "minilm" else 100_000)
+    for name, n in n_texts.items():
+        model, documents = model_of(name, support, predictor), groups(sentences(n), 16)
+        expected = [model.explain(some) for some in documents]
+        forget_words(support, predictor)
+        assert n_differences(from_threads(8, model.explain, documents), expected) == 0, name

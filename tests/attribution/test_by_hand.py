@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fresh.attribution import make_scorer
 from fresh.attribution.attention import Attention, AttentionGradient, AttentionShift
 from fresh.attribution.gradient import Gradient, IntegratedGradients
-from fresh.attribution.perturbation import KernelShap, Lime, Occlusion
+from fresh.attribution.perturbation import KernelShap, Occlusion
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document
@@ -58,23 +58,16 @@ def untrained(request: pytest.FixtureRequest, encoders: dict[str, Path]) -> Supp
 @contextmanager
 def eager(classifier: Classifier) -> Iterator[None]:
     """Attend as the encoder's authors do, for as long as the block lasts."""
-    before = classifier.body.config._attn_implementation
-    classifier.body.config._attn_implementation = "eager"
-    yield
-    classifier.body.config._attn_implementation = before
-
-
-def eager_attentions(support: SupportModel, document: Document) -> tuple[Tensor, ...]:
-    with eager(support.classifier), torch.no_grad():
-        model = support.classifier.encoder.model
-        attentions: tuple[Tensor, ...] = model(**inputs(support, document), output_attentions=True).attentions
-    return attentions
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(classifier.body.config, "_attn_implementation", "eager")
+        yield
 
 
 @pytest.mark.parametrize("layer", [-1, -2])
 def test_attention_is_what_the_head_reads(layer: int, untrained: SupportModel) -> None:
-    heads = eager_attentions(untrained, ASKED)[layer][0]  # (heads, tokens, tokens)
-    rows = heads.mean(0)
+    with eager(untrained.classifier), torch.no_grad():
+        output = untrained.classifier.encoder.model(**inputs(untrained, ASKED), output_attentions=True)
+    rows = output.attentions[layer][0].mean(0)  # (tokens, tokens)
     read = rows[0] if untrained.classifier.encoder.pooling == "start" else rows.mean(0)
     [saliency] = Attention(untrained, layer=layer).score([ASKED])
     np.testing.assert_allclose(saliency.scores, normal(by_word(read)), atol=1e-7)
@@ -216,27 +209,26 @@ def test_all_layers_say_together_what_attention_in_the_open_says(
 
 
 def test_integrated_gradients_add_up_to_what_the_words_add(support: SupportModel, toy: Splits) -> None:
-    items = [example.document for example in toy.test[:6]]
-    added = np.array([added_to_masks(support, item) for item in items])
+    items, classifier = [example.document for example in toy.test[:6]], support.classifier
+    tokenizer, added = classifier.encoder.tokenizer, list[float]()
+    for item in items:  # each word is one token
+        ids = tokenizer(" ".join(item.words), return_tensors="pt").input_ids
+        masked = ids.clone()
+        masked[0, 1:-1] = tokenizer.mask_token_id
+        with torch.no_grad():
+            logits = classifier.head(classifier.encoder.model(torch.cat([ids, masked])).pooler_output)
+        full, none = logits.softmax(-1)[:, target_of(support, item)].tolist()
+        added.append(full - none)
     few, many = (
-        np.abs([saliency.scores.sum() for saliency in IntegratedGradients(support, steps=steps).score(items)] - added)
+        np.abs(
+            [saliency.scores.sum() for saliency in IntegratedGradients(support, steps=steps).score(items)]
+            - np.array(added)
+        )
         for steps in (2, 200)
     )
     assert np.abs(added).min() > 0.01
     assert many.max() < 0.001
     assert few.max() > 10 * many.max()
-
-
-def added_to_masks(support: SupportModel, document: Document) -> float:
-    """What the words (each of them one token) add to the predicted label's probability, compared with masks."""
-    classifier, target = support.classifier, target_of(support, document)
-    ids = classifier.encoder.tokenizer(" ".join(document.words), return_tensors="pt").input_ids
-    masked = ids.clone()
-    masked[0, 1:-1] = classifier.encoder.tokenizer.mask_token_id
-    with torch.no_grad():
-        logits = classifier.head(classifier.encoder.model(torch.cat([ids, masked])).pooler_output)
-    full, none = logits.softmax(-1)[:, target].tolist()
-    return float(full - none)
 
 
 def test_occlusion_by_hand(untrained: SupportModel) -> None:
@@ -258,22 +250,17 @@ def test_shapley_values_sum_to_what_all_words_add(words: tuple[str, ...], pair_s
     assert saliency.scores.sum() == pytest.approx(full - none, abs=1e-4)
 
 
-def test_shapley_values_of_two_words_by_hand(support: SupportModel) -> None:
-    document = Document.from_words(("good", "film"))
-    target = target_of(support, document)
+@pytest.mark.parametrize("name", ["kernel_shap", "lime"])
+def test_scores_of_one_and_of_two_words_by_hand(name: str, support: SupportModel) -> None:
+    one, two = Document.from_words(("good",)), Document.from_words(("good", "film"))
     table = support.classifier.probabilities([Text(words) for words in (("good", "film"), ("good",), ("film",), ())])
-    both, first, second, none = table[:, target]
-    [saliency] = KernelShap(support, samples=200).score([document])
-    expected = [(first - none + both - second) / 2, (second - none + both - first) / 2]
-    np.testing.assert_allclose(saliency.scores, expected, atol=0.01)  # as good as the draw of samples
-
-
-def test_lime_gives_one_word_all_that_changes(support: SupportModel) -> None:
-    document = Document.from_words(("good",))
-    target = target_of(support, document)
-    full, none = support.classifier.probabilities([Text(("good",)), Text(())])[:, target]
-    [saliency] = Lime(support).score([document])
-    assert saliency.scores.tolist() == pytest.approx([full - none], abs=1e-12)
+    [alone, together] = make_scorer(name, support, {"samples": 200}).score([one, two])
+    _, first, _, none = table[:, target_of(support, one)]
+    assert alone.scores.tolist() == pytest.approx([first - none], abs=1e-12)  # nothing is sampled
+    if name == "kernel_shap":
+        both, first, second, none = table[:, target_of(support, two)]
+        expected = [(first - none + both - second) / 2, (second - none + both - first) / 2]
+        np.testing.assert_allclose(together.scores, expected, atol=0.01)  # as good as the draw of samples
 
 
 @pytest.mark.parametrize(

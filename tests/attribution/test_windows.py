@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from fresh.attribution import SCORERS, make_scorer
 from fresh.attribution.attention import Attention, AttentionGradient, AttentionShift
 from fresh.attribution.gradient import Gradient, IntegratedGradients
-from fresh.attribution.support_model import SupportModel
 from fresh.document import Document
 from fresh.nn.batch import NO_WORD
 from fresh.nn.classifier import Classifier
@@ -24,11 +23,6 @@ from networks import FEW, assert_same, both_ways, support_of
 from tiny import ARCHITECTURES, N_POSITIONS, WORDS
 
 QUERY = ("praise", "it")
-
-
-def windowed(folder: Path) -> SupportModel:
-    """A support model that reads windows, is not indifferent and is exact."""
-    return support_of(folder, long="chunk", layers=1)
 
 
 def head_of(classifier: Classifier) -> AttentiveHead:
@@ -47,16 +41,15 @@ class ByHand:
 
     def __init__(self, classifier: Classifier, document: Document) -> None:
         self.classifier, tokenizer = classifier, classifier.encoder.tokenizer
-        lead = classifier.tokenizer.prefix
         self.n_words = len(document.words)
-        self.tokens = [
-            (token, word)
-            for word, found in enumerate(document.words)
-            for token in tokenizer(lead + found, add_special_tokens=False).input_ids
-        ]
-        query = [
-            token for word in document.query for token in tokenizer(lead + word, add_special_tokens=False).input_ids
-        ]
+
+        def tokenize(words: Sequence[str]) -> list[tuple[int, int]]:
+            found = [
+                tokenizer(classifier.tokenizer.prefix + word, add_special_tokens=False).input_ids for word in words
+            ]
+            return [(token, number) for number, tokens in enumerate(found) for token in tokens]
+
+        self.tokens, query = tokenize(document.words), [token for token, _ in tokenize(document.query)]
         room = N_POSITIONS - tokenizer.num_special_tokens_to_add(pair=bool(query)) - len(query)
         parts = [self.tokens[start : start + room] for start in range(0, len(self.tokens), room)]
         self.windows = [framed(classifier, [token for token, _ in part], query) for part in parts]
@@ -110,29 +103,23 @@ def framed(classifier: Classifier, tokens: list[int], query: list[int]) -> tuple
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_attention_is_what_the_head_weighs_words_by(architecture: str, encoders: dict[str, Path]) -> None:
-    support = windowed(encoders[architecture])
+def test_attention_is_what_the_head_weighs_words_by_and_gradient_is_that_of_each_window(
+    architecture: str, encoders: dict[str, Path]
+) -> None:
+    support = support_of(encoders[architecture], long="chunk", layers=1)
     items = [long_document(150), long_document(3), long_document(90, ())]
-    for document, saliency in zip(items, Attention(support).score(items), strict=True):
-        by_hand = ByHand(support.classifier, document)
-        with torch.no_grad():
-            _, weights = by_hand.weigh(by_hand.pool(by_hand.embedded()))
-        np.testing.assert_allclose(saliency.scores, weights[0].numpy(), atol=1e-9)
-        assert saliency.scores.sum() == pytest.approx(1, abs=1e-9)
-        assert saliency.n_read == len(document.words)
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_gradient_is_that_of_each_window(architecture: str, encoders: dict[str, Path]) -> None:
-    support = windowed(encoders[architecture])
-    items = [long_document(150), long_document(4)]
-    for document, saliency in zip(items, Gradient(support).score(items), strict=True):
+    saliencies = zip(items, Attention(support).score(items), Gradient(support).score(items), strict=True)
+    for document, attention, gradient in saliencies:
         by_hand = ByHand(support.classifier, document)
         leaves = by_hand.embedded()
-        gradients = torch.autograd.grad(by_hand.probability(*by_hand.weigh(by_hand.pool(leaves))), leaves)
-        slopes = [(leaf * gradient).sum(-1).abs()[0].detach() for leaf, gradient in zip(leaves, gradients, strict=True)]
+        read, weights = by_hand.weigh(by_hand.pool(leaves))
+        np.testing.assert_allclose(attention.scores, weights[0].detach().numpy(), atol=1e-9)
+        assert attention.scores.sum() == pytest.approx(1, abs=1e-9)
+        assert attention.n_read == len(document.words)
+        gradients = torch.autograd.grad(by_hand.probability(read, weights), leaves)
+        slopes = [(leaf * slope).sum(-1).abs()[0].detach() for leaf, slope in zip(leaves, gradients, strict=True)]
         expected = np.array(by_hand.add_up(slopes))
-        np.testing.assert_allclose(saliency.scores, expected / expected.sum(), atol=1e-9)
+        np.testing.assert_allclose(gradient.scores, expected / expected.sum(), atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", [AttentionGradient, AttentionShift])
@@ -140,7 +127,7 @@ def test_scores_are_slopes_along_each_weight_of_the_head(
     kind: type[AttentionGradient] | type[AttentionShift], encoders: dict[str, Path]
 ) -> None:
     """Times the weight itself; or, for shifts, before its softmax."""
-    support = windowed(encoders["bert"])
+    support = support_of(encoders["bert"], long="chunk", layers=1)
     items = [long_document(150), long_document(4)]
     for document, saliency in zip(items, kind(support).score(items), strict=True):
         by_hand = ByHand(support.classifier, document)
@@ -158,7 +145,7 @@ def test_scores_are_slopes_along_each_weight_of_the_head(
 
 
 def test_integrated_gradients_add_up_to_what_the_words_add(encoders: dict[str, Path]) -> None:
-    support = windowed(encoders["bert"])
+    support = support_of(encoders["bert"], long="chunk", layers=1)
     classifier = support.classifier
     with torch.no_grad():
         head_of(classifier).out.weight *= 5
@@ -184,7 +171,7 @@ def test_integrated_gradients_add_up_to_what_the_words_add(encoders: dict[str, P
 def test_no_layer_but_the_last_can_be_asked_about(
     kind: type[Attention | AttentionGradient | AttentionShift], layer: int, encoders: dict[str, Path]
 ) -> None:
-    support = windowed(encoders["bert"])
+    support = support_of(encoders["bert"], long="chunk", layers=1)
     kind(support, layer=1).score([long_document(3)])
     with pytest.raises(ValueError, match=rf"layer must be -1 with long=chunk, got {layer}"):
         kind(support, layer=layer).score([long_document(3)])
@@ -192,7 +179,7 @@ def test_no_layer_but_the_last_can_be_asked_about(
 
 @pytest.mark.parametrize("name", SCORERS)
 def test_every_scorer_reads_windows(name: str, encoders: dict[str, Path]) -> None:
-    support = windowed(encoders["bert"])
+    support = support_of(encoders["bert"], long="chunk", layers=1)
     items = [long_document(60), long_document(2)]
     scorer = make_scorer(name, support, FEW | {"samples": 64})
     found = scorer.score(items)

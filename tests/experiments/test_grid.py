@@ -14,7 +14,7 @@ from experiments import write_grid
 from fresh.experiments.grid import RunSpec, invalid_runs
 from fresh.experiments.grid_file import read_grid
 from fresh.nn.encoder import identify_encoder
-from fresh.training.config import FREE
+from fresh.training.config import FREE, REMOVED
 
 DATA = Path("data")
 CHANGES = {"epochs": 3, "scorer": "gradient", "ratio": 0.1, "encoder": "mpnet", "precision": "fp32", "seed": 1}
@@ -45,11 +45,11 @@ def test_keys_of_single_changes_all_differ() -> None:
 
 
 def test_a_key_does_not_depend_on_speed_or_on_the_name_of_the_row() -> None:
-    free = {"device": "cpu", "frozen": "memory", "frozen_gb": 3.0, "recording": False}
-    assert {*free, "frozen_folder"} == set(FREE)
+    free = {"device": "cpu", "frozen": "off", "recording": False}
+    assert {*free, *REMOVED} == set(FREE)
     for name, value in free.items():
         assert key_of(settings={name: value}) == key_of()
-    assert key_of(settings={"frozen_folder": "place"}, row="another") == key_of()
+    assert key_of(row="another") == key_of()
 
 
 listed = st.lists(

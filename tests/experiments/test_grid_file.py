@@ -402,3 +402,11 @@ def test_draws_may_differ_between_seeds_but_their_ranges_may_not(problems: Probl
         [problem] = problems(row, second, grid=grid)
         assert problem.startswith(f"{both} '0.01:1:log' and {value}.")
     assert problems(row, other, grid=grid, overrides={"lambda_1": "0.5"}) == []
+
+
+def test_settings_of_speed_of_earlier_versions_are_left_out(expand: Expand) -> None:
+    rows = {"frozen": "file", "train.engine.frozen_folder": "x"}, {"scorer": "lime", "engine": {"frozen_gb": 2}}
+    found = expand(*rows, grid=SST, settings={"frozen": "memory", "frozen_gb": 3.0})
+    assert [spec.settings for spec in found] == [spec.settings for spec in expand({}, {"scorer": "lime"}, grid=SST)]
+    [spec] = expand({"frozen": "off"}, grid=SST)
+    assert spec.settings["frozen"] == "off"

@@ -1,7 +1,7 @@
 """Encoders small enough to build for every test run: real architectures with two layers of width 16."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,92 +23,59 @@ KEY_BIASES = (".key.bias", ".k_lin.bias", ".k.bias")
 """Attention does not depend on these, so that what they learn is how gradients of 0 were rounded."""
 
 
-def wordpiece(special: Sequence[str], unknown: str, frame: Callable[[Tokenizer], Any]) -> Tokenizer:
+BERT_SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+ROBERTA_SPECIAL = {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"}
+ARCHITECTURES = ("bert", "roberta", "distilbert", "electra", "mpnet", "modernbert")
+
+
+def numbered(tokens: Sequence[str]) -> dict[str, int]:
+    return {token: number for number, token in enumerate(dict.fromkeys(tokens))}
+
+
+def wordpiece(special: Sequence[str]) -> Tokenizer:
     """BERT's tokenizer: lower case, whole known words, letters of all others."""
     vocabulary = [*special, *WORDS, *LETTERS, *("##" + letter for letter in LETTERS)]
-    numbers = {piece: number for number, piece in enumerate(dict.fromkeys(vocabulary))}
-    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token=unknown))
+    tokenizer = Tokenizer(models.WordPiece(numbered(vocabulary), unk_token="[UNK]"))  # noqa: S106
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    tokenizer.post_processor = frame(tokenizer)
     return tokenizer
 
 
-def byte_pairs(first: Sequence[str], last: Sequence[str], frame: Callable[[Tokenizer], Any]) -> Tokenizer:
+def byte_pairs(first: Sequence[str], last: Sequence[str]) -> Tokenizer:
     """RoBERTa's tokenizer: bytes, and known words after a space, whose tokens carry a mark for it."""
     merges = [("Ġ" + word[:end], word[end]) for word in WORDS for end in range(len(word))]
-    pieces = [*first, *sorted(pre_tokenizers.ByteLevel.alphabet()), *map("".join, merges), *last]
-    numbers = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
-    tokenizer = Tokenizer(models.BPE(numbers, list(dict.fromkeys(merges))))
+    vocabulary = [*first, *sorted(pre_tokenizers.ByteLevel.alphabet()), *map("".join, merges), *last]
+    tokenizer = Tokenizer(models.BPE(numbered(vocabulary), list(dict.fromkeys(merges))))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = frame(tokenizer)
     return tokenizer
 
 
-def two_types(start: str, end: str) -> Callable[[Tokenizer], Any]:
-    """[CLS] text [SEP] query [SEP], with another token type for the query."""
-    return template(f"{start} $A {end}", f"{start}:0 $A:0 {end}:0 $B:1 {end}:1", start, end)
-
-
-def one_type(start: str, end: str) -> Callable[[Tokenizer], Any]:
-    """<s> text </s></s> query </s>."""
-    return template(f"{start} $A {end}", f"{start}:0 $A:0 {end}:0 {end}:0 $B:0 {end}:0", start, end)
-
-
-def template(single: str, pair: str, start: str, end: str) -> Callable[[Tokenizer], Any]:
-    """Make the function that adds special tokens to texts."""
-
-    def make(tokenizer: Tokenizer) -> Any:
-        special = [(piece, tokenizer.token_to_id(piece)) for piece in (start, end)]
-        return processors.TemplateProcessing(single=single, pair=pair, special_tokens=special)
-
-    return make
-
-
-BERT_SPECIAL = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
-}
-ROBERTA_SPECIAL = {
-    "cls_token": "<s>",
-    "pad_token": "<pad>",
-    "sep_token": "</s>",
-    "unk_token": "<unk>",
-    "mask_token": "<mask>",
-}
-MPNET_SPECIAL = ROBERTA_SPECIAL | {"unk_token": "[UNK]"}
-
-
-def bert_tokenizer() -> PreTrainedTokenizerFast:
-    """WordPiece with BERT's special tokens."""
-    backend = wordpiece(list(BERT_SPECIAL.values()), "[UNK]", two_types("[CLS]", "[SEP]"))
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **BERT_SPECIAL)
-
-
-def mpnet_tokenizer() -> PreTrainedTokenizerFast:
-    """WordPiece with RoBERTa's special tokens."""
-    backend = wordpiece(list(MPNET_SPECIAL.values()), "[UNK]", one_type("<s>", "</s>"))
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **MPNET_SPECIAL)
-
-
-def roberta_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte pairs with RoBERTa's special tokens, the mask at the end."""
-    *first, mask = ROBERTA_SPECIAL.values()
-    backend = byte_pairs(first, [mask], one_type("<s>", "</s>"))
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **ROBERTA_SPECIAL)
-
-
-def modernbert_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte pairs with BERT's special tokens, all at the end."""
-    backend = byte_pairs(
-        [], list(BERT_SPECIAL.values()), template("[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]", "[CLS]", "[SEP]")
+def tokenizer_of(architecture: str) -> PreTrainedTokenizerFast:
+    """Make the tokenizer of an architecture, with its own special tokens around texts and queries."""
+    special = dict(ROBERTA_SPECIAL if architecture in ("roberta", "mpnet") else BERT_SPECIAL)
+    *first, mask = special.values()
+    if architecture == "roberta":
+        backend = byte_pairs(first, [mask])
+    elif architecture == "modernbert":
+        backend = byte_pairs([], [*first, mask])
+    else:
+        special["unk"] = "[UNK]"
+        backend = wordpiece(list(special.values()))
+    start, end = special["cls"], special["sep"]
+    pair = f"{start}:0 $A:0 {end}:0 $B:1 {end}:1"  # another token type for the query
+    if architecture in ("roberta", "mpnet"):
+        pair = f"{start}:0 $A:0 {end}:0 {end}:0 $B:0 {end}:0"
+    elif architecture == "modernbert":
+        pair = f"{start} $A {end} $B {end}"
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{start} $A {end}",
+        pair=pair,
+        special_tokens=[(token, backend.token_to_id(token)) for token in (start, end)],
     )
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **BERT_SPECIAL)
+    names = {f"{name}_token": token for name, token in special.items()}
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **names)
 
 
 SHAPE: dict[str, Any] = {
@@ -136,24 +103,12 @@ def shape(architecture: str) -> dict[str, Any]:
     return SHAPE | changes.get(architecture, {})
 
 
-TOKENIZERS: dict[str, Callable[[], PreTrainedTokenizerFast]] = {
-    "bert": bert_tokenizer,
-    "roberta": roberta_tokenizer,
-    "distilbert": bert_tokenizer,
-    "electra": bert_tokenizer,
-    "mpnet": mpnet_tokenizer,
-    "modernbert": modernbert_tokenizer,
-}
-
-ARCHITECTURES = tuple(TOKENIZERS)
-
-
 def build(architecture: str, folder: Path, mean: bool = False) -> Path:
     """Save an encoder with its tokenizer, as one would find it on a hub.
 
     :param mean: Say, in the way of sentence-transformers, that it pools by the mean.
     """
-    tokenizer = TOKENIZERS[architecture]()
+    tokenizer = tokenizer_of(architecture)
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "cls", "sep")}
     with torch.random.fork_rng(devices=[]), quiet():
         torch.manual_seed(ARCHITECTURES.index(architecture))

@@ -43,3 +43,12 @@ def undecided(example: Example) -> Example:
     document = example.document
     words = [word for word in document.words if word not in DECIDING]
     return Example(Document.from_words(words, document.query, f"{document.id}-undecided"), example.label)
+
+
+def lengthened(example: Example) -> Example:
+    """Make every other document longer than a window."""
+    document = example.document
+    more = FILLERS * 5 if len(document.words) % 2 else ()
+    half = len(more) // 2
+    words = (*more[:half], *document.words, *more[half:])
+    return Example(Document.from_words(words, document.query, document.id), example.label)

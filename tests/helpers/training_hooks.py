@@ -1,5 +1,6 @@
 """Ways to interrupt and to observe training."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +29,11 @@ def interrupt_training(patch: pytest.MonkeyPatch, epochs: int, steps: int = 0) -
         return real(job, step, epoch, advance_or_stop)
 
     patch.setattr(fresh.training.loop, "train_epoch", train_epoch)
+
+
+def limit_memory(patch: pytest.MonkeyPatch, n_bytes: int) -> None:
+    """Say that so many bytes of memory are free from now on."""
+    patch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=n_bytes))
 
 
 def record_losses(patch: pytest.MonkeyPatch) -> list[tuple[list[int], float]]:

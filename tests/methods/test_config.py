@@ -37,7 +37,7 @@ OWN = {
     LeiConfig: ("lambda_1", *GATE),
     BastingsConfig: ("lagrange_start", "lagrange_rate", "lagrange_square", "lagrange_decay", *GATE),
 }
-SHARED = ("train.learning_rate", "train.weight_decay", "train.engine.frozen_gb", "network.dropout")
+SHARED = ("train.learning_rate", "train.weight_decay", "network.dropout")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,6 @@ def test_every_method_has_settings() -> None:
             {"method": "bastings", "two_sided": False, "lagrange_square": 2},
             "lagrange_square has no effect with two_sided=False. Leave it out, or set two_sided=True.",
         ),
-        ({"frozen": "off", "train.engine.frozen_gb": 2}, "frozen_gb has no effect with frozen=off. Leave it out, or"),
         ({"method": "bastings", "samples": 50}, "samples is a setting of fresh, not of the method bastings."),
     ],
 )
@@ -215,7 +214,6 @@ def test_all_problems_are_reported_at_once() -> None:
         {"scorer": "lime", "samples": 50, "ratio": 0.3},
         {"scorer": "attention", "layer": -2},
         {"seed": 5},
-        {"frozen_gb": 2},
         {"method": "bastings", "lagrange_square": 2},
         {"discretizer": "threshold", "cutoff": 0.5},
         {"discretizer": "global_top_k", "minimum": 0.1, "ratio": 0.3},

@@ -20,7 +20,6 @@ from fresh.nn import device as gpu
 from fresh.nn.batch import IntArray
 from fresh.nn.batching import (
     BatchSpec,
-    _batches_by_budget,
     _round_up_length,
     bucketed_batches,
     padding_share,
@@ -43,18 +42,26 @@ def spread(n_texts: int, middle: float, width: float) -> IntArray:
     return found
 
 
+def run_within(lengths: IntArray, budget: int, squared: int, work: Callable[[IntArray], None]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batching, "TOKENS_AT_ONCE", budget)
+        patch.setattr(batching, "SQUARED_TOKENS_AT_ONCE", squared)
+        run_batches(lengths, CPU, work)
+
+
 @given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
-def test_batches_are_a_partition_within_two_budgets_longest_first(lengths: IntArray, budget: int, squared: int) -> None:
-    batches = list(_batches_by_budget(lengths, budget, squared))
-    assert sorted(int(number) for batch in batches for number in batch) == list(range(len(lengths)))
-    assert [lengths[number] for batch in batches for number in batch] == sorted(lengths, reverse=True)
-    for batch in batches:
-        longest = max(1, *(lengths[number] for number in batch))
-        assert len(batch) == 1 or (len(batch) * longest <= budget and len(batch) * longest**2 <= squared)
-    for batch in batches[:-1]:  # one text more would be too many
-        longest = max(1, *(lengths[number] for number in batch))
-        n_tokens = (len(batch) + 1) * longest
-        assert n_tokens > budget or n_tokens * longest > squared
+def test_texts_are_worked_on_once_within_two_budgets_longest_first(
+    lengths: IntArray, budget: int, squared: int
+) -> None:
+    batches: list[list[int]] = []
+    run_within(lengths, budget, squared, lambda numbers: batches.append(numbers.tolist()))
+    assert sorted(itertools.chain(*batches)) == list(range(len(lengths)))
+    assert [lengths[number] for number in itertools.chain(*batches)] == sorted(lengths, reverse=True)
+    for place, batch in enumerate(batches):
+        n_texts, longest = len(batch), max(1, *lengths[batch])
+        assert n_texts == 1 or (n_texts * longest <= budget and n_texts * longest**2 <= squared)
+        if place + 1 < len(batches):  # one text more would be too many
+            assert (n_texts + 1) * longest > budget or (n_texts + 1) * longest**2 > squared
 
 
 # Widths
@@ -67,15 +74,12 @@ def test_a_width_is_at_least_the_length_and_little_more(length: int) -> None:
     assert _round_up_length(_round_up_length(length)) == _round_up_length(length)
 
 
-def test_longer_texts_have_no_smaller_widths() -> None:
-    widths = [_round_up_length(length) for length in range(1, 5000)]
-    assert widths == sorted(widths)
-
-
 def test_widths_are_few() -> None:
     assert {_round_up_length(length) for length in range(65, 129)} == {72, 80, 88, 96, 104, 112, 120, 128}
     assert {_round_up_length(length) for length in range(257, 513)} == {256 + 8 * step for step in range(1, 33)}
     assert [_round_up_length(length) for length in (1, 2, 9, 16, 17, 33, 129)] == [1, 2, 9, 16, 18, 36, 132]
+    widths = [_round_up_length(length) for length in range(1, 5000)]
+    assert widths == sorted(widths)
 
 
 # Batches of training texts
@@ -97,13 +101,11 @@ def test_every_text_is_dealt_once_and_a_batch_says_what_it_is(
 
 @given(MANY, SIZES, SEEDS)
 def test_batches_of_one_width_are_equally_large(lengths: IntArray, batch_size: int, seed: int) -> None:
-    batches = [batch for epoch in range(3) for batch in bucketed_batches(lengths, batch_size, seed, epoch)]
-    assert len({(batch.width, batch.n_texts) for batch in batches}) == len({batch.width for batch in batches})
-    for epoch in range(3):
-        unfilled = [
-            batch for batch in bucketed_batches(lengths, batch_size, seed, epoch) if len(batch.numbers) < batch.n_texts
-        ]
-        assert len(unfilled) <= 1  # the last one dealt
+    epochs = [bucketed_batches(lengths, batch_size, seed, epoch) for epoch in range(3)]
+    shapes = {(batch.width, batch.n_texts) for batch in itertools.chain(*epochs)}
+    assert len(shapes) == len({width for width, _ in shapes})
+    for batches in epochs:  # all but the last one are full
+        assert sum(len(batch.numbers) < batch.n_texts for batch in batches) <= 1
 
 
 @given(MANY, SIZES, SEEDS)
@@ -125,22 +127,17 @@ def test_texts_of_like_length_meet(lengths: IntArray, batch_size: int, seed: int
         assert longest <= 1.03 * other_least or other_longest <= 1.03 * least  # as far as texts move
 
 
-def contents(batches: list[BatchSpec]) -> list[tuple[int, ...]]:
-    return [tuple(batch.numbers.tolist()) for batch in batches]
-
-
-def test_seed_and_epoch_decide_who_meets() -> None:
+def test_seed_and_epoch_decide_who_meets_in_no_order_of_length() -> None:
     lengths = spread(1000, 60, 0.5)
-    dealt = {(seed, epoch): contents(bucketed_batches(lengths, 8, seed, epoch)) for seed in (0, 1) for epoch in (0, 1)}
-    assert dealt[0, 0] == contents(bucketed_batches(lengths, 8, 0, 0))
-    groups = {key: set(map(frozenset, batches)) for key, batches in dealt.items()}
-    for one, other in itertools.combinations(groups, 2):
-        assert len(groups[one] & groups[other]) < 0.2 * len(groups[one])  # some of the longest are always alone
-
-
-def test_batches_come_in_no_order_of_length() -> None:
-    longest = [batch.longest for batch in bucketed_batches(spread(1000, 60, 0.5), 8, 0, 0)]
-    assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
+    groups: list[list[frozenset[int]]] = []
+    for seed, epoch in ((0, 0), (0, 0), (0, 1), (1, 0), (1, 1)):
+        batches = bucketed_batches(lengths, 8, seed, epoch)
+        groups.append([frozenset(batch.numbers.tolist()) for batch in batches])
+        longest = [batch.longest for batch in batches]
+        assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
+    assert groups[0] == groups[1]
+    for one, other in itertools.combinations(map(set, groups[1:]), 2):
+        assert len(one & other) < 0.2 * len(one)  # some of the longest are always alone
 
 
 @pytest.mark.parametrize(("middle", "width"), [(20, 0.0), (20, 0.5), (40, 0.3), (300, 0.4), (800, 0.6)])
@@ -181,42 +178,13 @@ def test_padding_is_under_a_twentieth_on_every_corpus(
 # Running batches
 
 
-class Worker:
-    """Notes what it did, and has memory for so many texts at once."""
-
-    def __init__(self, room: Callable[[IntArray], bool] = lambda _numbers: True) -> None:
-        self.room = room
-        self.done: list[list[int]] = []
-
-    def __call__(self, numbers: IntArray) -> None:
-        if not self.room(numbers):
-            raise torch.OutOfMemoryError("full")
-        self.done.append(numbers.tolist())
-
-    def visited(self) -> list[int]:
-        return sorted(itertools.chain.from_iterable(self.done))
-
-
-def run_within(lengths: IntArray, budget: int, squared: int, work: Callable[[IntArray], None]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batching, "TOKENS_AT_ONCE", budget)
-        patch.setattr(batching, "SQUARED_TOKENS_AT_ONCE", squared)
-        run_batches(lengths, CPU, work)
-
-
-@given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
-def test_all_texts_are_worked_on_once_within_budgets(lengths: IntArray, budget: int, squared: int) -> None:
-    work = Worker()
-    run_within(lengths, budget, squared, work)
-    assert work.done == [batch.tolist() for batch in _batches_by_budget(lengths, budget, squared)]
-    assert work.visited() == list(range(len(lengths)))
-
-
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")])
 def test_what_was_done_before_memory_ran_out_is_not_done_again(
-    error: RuntimeError, warned: list[warnings.WarningMessage]
+    error: RuntimeError, warned: list[warnings.WarningMessage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[list[int]] = []
+    emptied: list[int] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(len(calls)))  # others can use that memory
 
     def work(numbers: IntArray) -> None:
         calls.append(numbers.tolist())
@@ -225,17 +193,7 @@ def test_what_was_done_before_memory_ran_out_is_not_done_again(
 
     run_within(np.array([10] * 8), 40, 10_000, work)
     assert calls == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [6, 7]]
-    assert len(warned) == 1
-
-
-def test_what_torch_holds_in_store_is_given_back_where_memory_ran_out(
-    warned: list[warnings.WarningMessage], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[int] = []
-    work = Worker(lambda numbers: len(numbers) <= 2)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given.append(len(work.done)))
-    run_within(np.array([10] * 8), 80, 10_000, work)
-    assert given == [0, 0]  # after 8 texts at once, and after 4
+    assert emptied == [2]
     assert len(warned) == 1
 
 
@@ -252,15 +210,6 @@ def test_cudnn_does_not_attend_while_texts_are_worked_on(before: bool) -> None:
         torch.backends.cuda.enable_cudnn_sdp(usual)
 
 
-def test_a_process_stays_careful_after_memory_ran_out_once(warned: list[warnings.WarningMessage]) -> None:
-    run_within(np.array([10] * 8), 40, 10_000, Worker(lambda numbers: len(numbers) <= 2))
-    later = Worker()
-    run_within(np.array([10] * 8), 40, 10_000, later)
-    assert later.done == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    run_within(np.array([10] * 8), 40, 10_000, Worker(lambda numbers: len(numbers) <= 1))
-    assert [str(item.message) for item in warned] == [OUT_OF_MEMORY]
-
-
 def test_what_went_well_for_long_is_tried_with_more_again(warned: list[warnings.WarningMessage]) -> None:
     calls: list[int] = []
 
@@ -272,40 +221,36 @@ def test_what_went_well_for_long_is_tried_with_more_again(warned: list[warnings.
     for _ in range(2):
         run_within(np.array([10] * 600), 160, 100_000, work)
     found = [(size, len(list(group))) for size, group in itertools.groupby(calls)]
-    assert found == [
-        (16, 1),
-        (8, 1),
-        (4, 1),
-        (2, BATCHES_BEFORE_GROWTH),
-        (4, BATCHES_BEFORE_GROWTH),
-        (8, BATCHES_BEFORE_GROWTH),
-        (16, 19),
-    ]
-    assert len(warned) == 1
+    many = BATCHES_BEFORE_GROWTH  # also in the second call: the process stays careful
+    assert found == [(16, 1), (8, 1), (4, 1), (2, many), (4, many), (8, many), (16, 19)]
+    assert [str(item.message) for item in warned] == [OUT_OF_MEMORY]
 
 
 @given(LENGTHS, st.lists(st.booleans(), max_size=30))
 def test_memory_that_runs_out_now_and_then_costs_no_text(lengths: IntArray, short: list[bool]) -> None:
-    tries = iter(short)
-    work = Worker(lambda numbers: len(numbers) == 1 or not next(tries, False))
+    tries, done = iter(short), list[int]()
+
+    def work(numbers: IntArray) -> None:
+        if len(numbers) > 1 and next(tries, False):
+            raise torch.OutOfMemoryError("full")
+        done.extend(numbers.tolist())
+
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(gpu, "MEMORY_BUDGET", gpu._MemoryBudget())
         patch.setattr(gpu, "BATCHES_BEFORE_GROWTH", 2)
         warnings.simplefilter("ignore")
         run_within(lengths, 300, 10_000, work)
-    assert work.visited() == list(range(len(lengths)))
+    assert sorted(done) == list(range(len(lengths)))
 
 
-def test_a_text_that_does_not_fit_alone_is_an_error(warned: list[warnings.WarningMessage]) -> None:
-    work = Worker(lambda numbers: 3 not in numbers)
-    with pytest.raises(torch.OutOfMemoryError, match=r"^full$"):
+@pytest.mark.parametrize(("error", "n_warnings"), [(torch.OutOfMemoryError("full"), 1), (RuntimeError("another"), 0)])
+def test_a_text_that_does_not_fit_alone_and_other_errors_are_raised(
+    error: RuntimeError, n_warnings: int, warned: list[warnings.WarningMessage]
+) -> None:
+    def work(numbers: IntArray) -> None:
+        if 3 in numbers:
+            raise error
+
+    with pytest.raises(type(error), match=f"^{error}$"):
         run_within(np.array([10, 10, 10, 50, 10]), 1000, 1_000_000, work)
-    assert [str(item.message) for item in warned] == [OUT_OF_MEMORY]
-
-
-def test_other_errors_are_not_tried_again() -> None:
-    def work(_numbers: IntArray) -> None:
-        raise RuntimeError("another")
-
-    with pytest.raises(RuntimeError, match=r"^another$"):
-        run_within(np.array([10, 10]), 1000, 1_000_000, work)
+    assert [str(item.message) for item in warned] == [OUT_OF_MEMORY] * n_warnings

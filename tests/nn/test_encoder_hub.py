@@ -63,22 +63,18 @@ def test_an_encoder_is_read_at_the_commit_that_its_name_bears(ending: str, commi
     assert encoder.pooling == ("mean" if commit == OLD else "start")
 
 
-def test_one_process_reads_one_commit(hub: Path) -> None:
+def test_one_process_reads_one_commit_of_what_is_on_the_hub(hub: Path, encoders: dict[str, Path]) -> None:
     assert load_encoder(NAME).name == f"{NAME}@{OLD}"
     (hub / "refs" / "main").write_text(NEW, encoding="utf-8")
     assert number_in(load_encoder(NAME).model) == 1.0
-
-
-def test_only_names_on_the_hub_are_pinned(encoders: dict[str, Path]) -> None:
     for name in ("minilm", "mpnet", str(encoders["bert"])):
         assert pin_revision(name) == name
 
 
 @pytest.mark.parametrize("name", [f"{NAME}@v3", f"{NAME}@{'a' * 40}", "somebody/else"])
 def test_a_commit_that_cannot_be_had_is_refused(name: str, hub: Path) -> None:
-    with pytest.raises(
-        EncoderError, match=rf"^{re.escape(name)} is not a bundled encoder\. .*hub did not provide it: "
-    ):
+    message = rf"^{re.escape(name)} is not a bundled encoder\. .*hub did not provide it: "
+    with pytest.raises(EncoderError, match=message):
         load_encoder(name)
 
 

@@ -2,7 +2,8 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import pytest
 import torch
@@ -23,6 +24,8 @@ from fresh.nn.heads import (
 )
 from networks import both_ways
 
+Module = TypeVar("Module", bound=nn.Module)
+
 WIDE = 5
 TEXTS = ([NO_WORD, 0, 0, 1, NO_WORD, NO_WORD, 1, 2, NO_WORD], [NO_WORD, 0, NO_WORD], [NO_WORD, NO_WORD])
 """Texts by the word of each token: in two windows, of which the second word has its share in both; short; empty."""
@@ -39,7 +42,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def made(kind: type[nn.Module], *given: object) -> nn.Module:
+def made(kind: Callable[..., Module], *given: object) -> Module:
     """A network of some kind, the same each time."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)
@@ -47,16 +50,9 @@ def made(kind: type[nn.Module], *given: object) -> nn.Module:
 
 
 def weighing() -> AttentiveHead:
-    head = made(AttentiveHead, WIDE, 3, 0.5)
-    assert isinstance(head, AttentiveHead)
+    head: AttentiveHead = made(AttentiveHead, WIDE, 3, 0.5)
     nn.init.constant_(head.importance.weight, 0.5)  # so that words weigh unlike
     return head
-
-
-def recurrent() -> _Recurrent:
-    found = made(_Recurrent, WIDE)
-    assert isinstance(found, _Recurrent)
-    return found
 
 
 # Pieces to words
@@ -87,26 +83,19 @@ def test_a_word_has_the_largest_values_of_its_tokens(texts: list[list[int]], see
 
 
 @given(st.lists(owners(), min_size=1, max_size=4), st.integers(0, 9))
-def test_tokens_learn_what_they_learn_by_torchs_own_largest_values(texts: list[list[int]], seed: int) -> None:
+def test_of_tokens_that_are_equally_large_the_first_learns(texts: list[list[int]], seed: int) -> None:
     word_of = side_by_side(texts)
-    hidden = numbers(*word_of.shape, WIDE, seed=seed).double().requires_grad_()
+    hidden = numbers(*word_of.shape, WIDE, seed=seed).double().round().requires_grad_()  # many are equal
     weights = numbers(*hidden.shape, seed=seed + 1).double()
     words, _ = _pool_words(hidden, word_of)
     expected = torch.zeros_like(hidden)
     for row, text in enumerate(texts):
-        for word in set(text) - {NO_WORD}:
-            places = torch.tensor([place for place, owner in enumerate(text) if owner == word])
-            best = places[hidden[row, places].argmax(0)]
-            expected[row, best, torch.arange(WIDE)] = weights[row, word]
+        for word, column in itertools.product(set(text) - {NO_WORD}, range(WIDE)):
+            places = [place for place, owner in enumerate(text) if owner == word]
+            best = max(places, key=lambda place: hidden[row, place, column].item())
+            expected[row, best, column] = weights[row, word, column]
     (found,) = torch.autograd.grad((words * weights).sum(), hidden)
     assert torch.equal(found, expected)
-
-
-def test_of_tokens_that_are_equally_large_the_first_learns() -> None:
-    hidden = torch.tensor([[[1.0], [2.0], [2.0], [2.0]]], requires_grad=True)
-    words, _ = _pool_words(hidden, side_by_side([[0, 0, 0, 1]]))
-    (found,) = torch.autograd.grad(words.sum(), hidden)
-    assert found.flatten().tolist() == [0, 1, 0, 1]
 
 
 # Words in order
@@ -114,7 +103,7 @@ def test_of_tokens_that_are_equally_large_the_first_learns() -> None:
 
 @pytest.mark.parametrize("sizes", [(7,), (1, 4, 7), (5, 0, 5)])
 def test_a_recurrent_layer_does_as_torch_does_with_each_text_alone(sizes: tuple[int, ...]) -> None:
-    layer, words = recurrent(), numbers(len(sizes), 9, WIDE)
+    layer, words = made(_Recurrent, WIDE), numbers(len(sizes), 9, WIDE)
     lstm = both_ways(layer)
     with torch.no_grad():
         found = layer(words, torch.tensor(sizes))
@@ -125,7 +114,7 @@ def test_a_recurrent_layer_does_as_torch_does_with_each_text_alone(sizes: tuple[
 
 
 def test_both_directions_learn() -> None:
-    layer = recurrent()
+    layer = made(_Recurrent, WIDE)
     layer(numbers(2, 6, WIDE), torch.tensor([4, 2])).sum().backward()
     assert all(weight.grad is not None and weight.grad.abs().max() > 0 for weight in layer.parameters())
 
@@ -134,11 +123,8 @@ def test_a_recurrent_layer_stays_as_in_training_since_a_gpu_has_no_gradients_oth
     for head in (weighing(), made(TokenHead, WIDE, 1, 0.5, True)):
         head.train().eval()
         modes = {name: part.training for name, part in head.named_modules()}
-        assert {name for name, mode in modes.items() if mode} == {
-            "recurrent",
-            "recurrent.forwards",
-            "recurrent.backwards",
-        }
+        in_training = {name for name, mode in modes.items() if mode}
+        assert in_training == {"recurrent", "recurrent.forwards", "recurrent.backwards"}
 
 
 # Words that are weighed
@@ -212,7 +198,6 @@ def test_words_are_weighed_with_more_digits_than_16_bits_have() -> None:
 @pytest.mark.parametrize("reads", [False, True])
 def test_each_word_is_tagged_by_what_it_is(reads: bool) -> None:
     head, word_of = made(TokenHead, WIDE, 2, 0.5, reads), side_by_side(TEXTS)
-    assert isinstance(head, TokenHead)
     hidden = numbers(3, 9, WIDE)
     found, n_words = head(hidden, word_of)
     assert found.shape == (3, 9, 2)
@@ -278,47 +263,34 @@ def random_chain(seed: int) -> LinearChainCRF:
     return chain.double()
 
 
-def score_by_hand(chain: LinearChainCRF, logits: list[float], tags: tuple[int, ...]) -> float:
-    total: float = (chain.begin[tags[0]] + chain.end[tags[-1]]).item()
-    total += sum(logit for logit, tag in zip(logits, tags, strict=True) if tag)
-    return total + sum(chain.change[left, right].item() for left, right in itertools.pairwise(tags))
-
-
 def all_ways(chain: LinearChainCRF, logits: list[float]) -> dict[tuple[int, ...], float]:
-    ways = itertools.product((0, 1), repeat=len(logits))
-    return {tags: score_by_hand(chain, logits, tags) for tags in ways}
+    """Score each way to tag the words of a text."""
+    found: dict[tuple[int, ...], float] = {}
+    for tags in itertools.product((0, 1), repeat=len(logits)):
+        own = sum(logit for logit, tag in zip(logits, tags, strict=True) if tag)
+        changes = sum(chain.change[left, right].item() for left, right in itertools.pairwise(tags))
+        found[tags] = (chain.begin[tags[0]] + chain.end[tags[-1]]).item() + own + changes
+    return found
 
 
-def padded_logits(rows: list[list[float]], filling: float = 7.0) -> tuple[Tensor, Tensor]:
-    width = max(map(len, rows)) + 1
-    filled = [row + [filling] * (width - len(row)) for row in rows]
-    return torch.tensor(filled, dtype=torch.float64), torch.tensor([len(row) for row in rows])
-
-
-@given(st.lists(st.lists(SCORES, min_size=1, max_size=6), min_size=1, max_size=3), st.integers(0, 99))
-def test_all_is_as_enumeration_has_it(rows: list[list[float]], seed: int) -> None:
+@given(st.lists(st.lists(SCORES, min_size=1, max_size=6), min_size=1, max_size=3), st.integers(0, 99), st.data())
+def test_all_is_as_enumeration_has_it(rows: list[list[float]], seed: int, data: st.DataObject) -> None:
     chain = random_chain(seed)
-    logits, n_words = padded_logits(rows)
+    width = max(map(len, rows)) + 1
+    logits = torch.tensor([row + [7.0] * (width - len(row)) for row in rows], dtype=torch.float64)
+    n_words = torch.tensor([len(row) for row in rows])
+    tags = data.draw(st.lists(st.lists(st.integers(0, 1), min_size=width, max_size=width), min_size=3, max_size=3))
     totals, marginals = chain.log_total(logits, n_words), chain.marginals(logits, n_words)
+    likelihoods = chain.log_likelihood(logits, torch.tensor(tags[: len(rows)]), n_words)
     for number, row in enumerate(rows):
         ways = all_ways(chain, row)
         total = torch.tensor(list(ways.values()), dtype=torch.float64).logsumexp(0)
         torch.testing.assert_close(totals[number], total)
+        torch.testing.assert_close(likelihoods[number], ways[tuple(tags[number][: len(row)])] - total)
         for word in range(len(row)):
             kept = torch.tensor([score for tags, score in ways.items() if tags[word]], dtype=torch.float64)
             torch.testing.assert_close(marginals[number, word], (kept.logsumexp(0) - total).exp())
         assert marginals[number, len(row) :].abs().max() == 0
-
-
-@given(st.lists(SCORES, min_size=1, max_size=6), st.integers(0, 99), st.data())
-def test_the_likelihood_of_tags_is_as_enumeration_has_it(row: list[float], seed: int, data: st.DataObject) -> None:
-    chain = random_chain(seed)
-    tags = tuple(data.draw(st.lists(st.integers(0, 1), min_size=len(row), max_size=len(row))))
-    ways = all_ways(chain, row)
-    total = torch.tensor(list(ways.values()), dtype=torch.float64).logsumexp(0)
-    logits, n_words = padded_logits([row])
-    given_tags = torch.tensor([[*tags, 1]])
-    torch.testing.assert_close(chain.log_likelihood(logits, given_tags, n_words), (ways[tags] - total).reshape(1))
 
 
 def test_long_texts_stay_exact_and_gradients_stay_numbers() -> None:

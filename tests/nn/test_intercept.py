@@ -1,7 +1,7 @@
 """Recorded attention weights are those of transformers' eager attention, and leave no trace."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -96,22 +96,17 @@ def test_each_thread_records_its_own_layers_and_leaves_no_trace(encoders: dict[s
     model = load_encoder(str(encoders["bert"])).model
     make_recordable(model)
     ids, layers = torch.arange(8).view(1, 8) + 3, layers_of(model)
-    found: dict[int, list[Tensor]] = {}
 
-    def record(number: int) -> None:
-        for _ in range(20):
-            _, found[number] = call_recording(lambda: model(ids), layers[:number])
+    def record(number: int) -> list[Tensor]:
+        return [call_recording(lambda: model(ids), layers[:number])[1] for _ in range(20)][-1]
 
-    record(1)
+    record(2)
     before = [len(module._forward_hooks) for module in model.modules()]
-    threads = [Thread(target=record, args=(number,)) for number in (1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [len(found[number]) for number in (1, 2)] == [1, 2]
-    assert torch.equal(found[1][0], found[2][0])
-    assert sum(before) <= sum(len(module._forward_hooks) for module in model.modules())
+    with ThreadPoolExecutor(2) as pool:
+        one, both = pool.map(record, (1, 2))
+    assert (len(one), len(both)) == (1, 2)
+    assert torch.equal(one[0], both[0])
+    assert before == [len(module._forward_hooks) for module in model.modules()]
     with pytest.raises(KeyboardInterrupt):
         call_recording(interrupt, layers)
     assert intercept._recorders.get({}) == {}

@@ -2,6 +2,7 @@
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,8 @@ MASK = (torch.arange(9) < torch.tensor([[9], [6], [2]])).long()
 def test_one_kernel_computes_what_eager_attention_does(
     mask: torch.Tensor | None, in_bf16: bool, encoders: dict[str, Path]
 ) -> None:
-    eager, fused = (load_encoder(str(encoders["mpnet"])).model for _ in range(2))
+    models: list[Any] = [load_encoder(str(encoders["mpnet"])).model for _ in range(2)]
+    eager, fused = models
     with torch.no_grad():
         for model in (eager, fused):  # distances must matter
             model.encoder.relative_attention_bias.weight.copy_(torch.linspace(-2, 2, 64).view(32, 2))
@@ -38,7 +40,7 @@ def test_one_kernel_computes_what_eager_attention_does(
 
 
 def test_recorded_weights_leave_out_padding_and_do_not_change_the_output(encoders: dict[str, Path]) -> None:
-    model = load_encoder(str(encoders["mpnet"])).model
+    model: Any = load_encoder(str(encoders["mpnet"])).model
     fuse_attention(model)
     hidden, [weights] = call_recording(
         lambda: model(IDS, attention_mask=MASK).last_hidden_state, [model.encoder.layer[0]]

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +29,7 @@ from fresh.training.fit import TrainingPairs, encode, train_classifiers
 from fresh.training.loop import RunContext
 from networks import split_table, texts_of
 from small import Saying
-from tiny import ARCHITECTURES, N_POSITIONS, SHAPE, bert_tokenizer
+from tiny import ARCHITECTURES, N_POSITIONS, SHAPE, tokenizer_of
 
 every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
@@ -49,21 +48,16 @@ def classifier_of(folder: Path, layers: int | Literal["all"] = 1) -> Classifier:
     return classifier
 
 
-def windows_of(text: TokenTable) -> list[TokenTable]:
-    """Take a text apart after every so many tokens."""
-    edges = [*range(0, len(text.ids), N_POSITIONS), len(text.ids)]
-    names = ("ids", "types", "positions", "word_of")
-    return [replace(text, **{name: getattr(text, name)[start:end] for name in names}) for start, end in pairwise(edges)]
-
-
 @torch.inference_mode()
-def read_by_itself(classifier: Classifier, window: TokenTable) -> Tensor:
-    """What the plain encoder makes of a window, when it is told nothing but its tokens and their types."""
+def read_windows(classifier: Classifier, text: TokenTable) -> Tensor:
+    """What the plain encoder makes of each window, when it is told nothing but its tokens and their types."""
     model = classifier.encoder.model
-    given = {"token_type_ids": window.types} if "token_type_ids" in signature(model.forward).parameters else {}
-    tensors = {name: torch.from_numpy(value)[None].long() for name, value in {"input_ids": window.ids, **given}.items()}
-    found: Tensor = model(**tensors).last_hidden_state
-    return found[0]
+    typed = "token_type_ids" in signature(model.forward).parameters
+    hidden: list[Tensor] = []
+    for start in range(0, len(text.ids), N_POSITIONS):
+        ids, types = (torch.from_numpy(row[start : start + N_POSITIONS])[None].long() for row in (text.ids, text.types))
+        hidden.append(model(ids, **({"token_type_ids": types} if typed else {})).last_hidden_state[0])
+    return torch.cat(hidden)
 
 
 @every_architecture
@@ -80,7 +74,7 @@ def test_each_window_is_read_as_if_it_were_alone(
         with torch.inference_mode():
             in_parts, whole = classifier.encode(batch), classifier.windows.run(classifier.body, batch)
         for row, text in enumerate(split_table(table)):
-            expected = torch.cat([read_by_itself(classifier, window) for window in windows_of(text)])
+            expected = read_windows(classifier, text)
             for hidden in (in_parts, whole):
                 torch.testing.assert_close(hidden[row, : len(text.ids)], expected, atol=1e-5, rtol=1e-5)
 
@@ -155,11 +149,8 @@ def test_the_parts_share_the_encoders_weights(architecture: str, encoders: dict[
     classifier = frozen(encoders[architecture])
     model, split, batch = classifier.encoder.model, classifier.split, batch_of(classifier, 5, 9)
     assert split is not None
-    assert set(classifier.state_dict()) == {
-        *(f"body.{name}" for name in model.state_dict()),
-        "head.weight",
-        "head.bias",
-    }
+    own = {f"body.{name}" for name in model.state_dict()}
+    assert set(classifier.state_dict()) == own | {"head.weight", "head.bias"}
     shared = {id(weight) for weight in classifier.parameters()}
     assert {id(weight) for part in split for weight in part.parameters()} <= shared
     with torch.no_grad():
@@ -225,7 +216,7 @@ def test_frozen_layers_of_a_large_encoder_read_smaller_batches(
     monkeypatch.setattr(
         fresh.training.feature_cache, "run_batches", lambda _lengths, _device, _work, share=1: shares.append(share)
     )
-    context = RunContext(feature_store=FeatureStore(EngineConfig(frozen="memory")))
+    context = RunContext(feature_store=FeatureStore(EngineConfig()))
     encode(classifier, texts_of(3, 9), TrainConfig(device="cpu"), context)
     assert shares == [0.25]
 
@@ -235,7 +226,7 @@ def test_frozen_layers_of_a_large_encoder_read_smaller_batches(
 
 def unusual(model: PreTrainedModel, folder: Path, layers: int | Literal["all"]) -> Classifier:
     model.save_pretrained(folder)
-    bert_tokenizer().save_pretrained(folder)
+    tokenizer_of("bert").save_pretrained(folder)
     return Classifier(load_encoder(str(folder)), ("neg", "pos"), NetworkConfig(str(folder), layers=layers))
 
 
@@ -244,14 +235,14 @@ def test_deberta_is_split_only_where_there_are_layers_on_both_sides(
     layers: int | Literal["all"], tmp_path: Path
 ) -> None:
     own: dict[str, Any] = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
-    model = DebertaV2Model(DebertaV2Config(vocab_size=len(bert_tokenizer()), **SHAPE, **own))
+    model = DebertaV2Model(DebertaV2Config(vocab_size=len(tokenizer_of("bert")), **SHAPE, **own))
     classifier = unusual(model, tmp_path, layers)
     assert (classifier.split is not None) == (layers == 1)
     assert classifier.probabilities(texts_of(3, 9)).shape == (2, 2)
 
 
 def test_an_encoder_whose_layers_are_one_is_trained_whole_or_not_at_all(tmp_path: Path) -> None:
-    model = AlbertModel(AlbertConfig(vocab_size=len(bert_tokenizer()), embedding_size=8, **SHAPE))
+    model = AlbertModel(AlbertConfig(vocab_size=len(tokenizer_of("bert")), embedding_size=8, **SHAPE))
     classifier = unusual(model, tmp_path, "all")
     assert classifier.split is None
     batch = batch_of(classifier, 3, 9)

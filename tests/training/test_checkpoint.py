@@ -1,4 +1,5 @@
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,6 @@ from fresh.training.checkpoint import (
     load_finished,
     restore,
 )
-from fresh.training.config import TrainConfig
 from fresh.training.loop import RunContext, fit
 from gates import configured
 from training_toys import CONFIG, INPUTS, TARGETS, make_job, network, same, train, train_judged
@@ -44,11 +44,6 @@ def sections(path: Path) -> set[str]:
     """List the sections of a checkpoint."""
     with safe_open(path, "pt") as file:
         return {name.partition("/")[0] for name in file.keys()}  # noqa: SIM118
-
-
-def n_epochs(folder: Path) -> int:
-    with safe_open(folder / "network.safetensors", "pt") as file:
-        return len(json.loads(file.metadata()["scores"]))
 
 
 # What is written
@@ -78,24 +73,6 @@ def test_checkpoints_are_not_written_too_often(tmp_path: Path, monkeypatch: pyte
         writer.add(model, torch.optim.AdamW(model.parameters()), best, done)
     writer.flush()
     assert written == [3]
-
-
-def test_after_an_interrupt_the_last_whole_epoch_is_kept(tmp_path: Path) -> None:
-    scores = iter([0.1, 0.2, 0.3])
-
-    def validate() -> float:
-        score = next(scores, None)
-        if score is None:
-            raise KeyboardInterrupt
-        return score
-
-    model = Baseline()
-    context = RunContext(folder=tmp_path, checkpoint_every=1000)
-    with pytest.raises(KeyboardInterrupt):
-        fit(make_job(model, model.loss, validate, context=context))
-    assert n_epochs(tmp_path) == 3
-    whole = train_with_baseline(CONFIG, OWN, RunContext())
-    assert same(train_with_baseline(CONFIG, [0.4], RunContext(folder=tmp_path)), whole)
 
 
 def test_retention(tmp_path: Path) -> None:
@@ -169,16 +146,30 @@ class Baseline(nn.Module):
         return loss * (1 + self.moving.sum())
 
 
-def train_with_baseline(config: TrainConfig, scores: list[float], context: RunContext) -> Baseline:
+def train_with_baseline(scores: list[float], context: RunContext) -> Baseline:
+    """Train until the scores end, which interrupts the training."""
     model, left = Baseline(), iter(scores)
-    fit(make_job(model, model.loss, lambda: next(left), config, context=context))
+
+    def validate() -> float:
+        score = next(left, None)
+        if score is None:
+            raise KeyboardInterrupt
+        return score
+
+    with suppress(KeyboardInterrupt):
+        fit(make_job(model, model.loss, validate, context=context))
     return model
 
 
-def test_running_state_survives_an_interrupt(tmp_path: Path) -> None:
-    whole = train_with_baseline(CONFIG, OWN, RunContext())
-    train_with_baseline(replace(CONFIG, epochs=2), OWN, RunContext(folder=tmp_path))
-    resumed = train_with_baseline(CONFIG, OWN[2:], RunContext(folder=tmp_path))
+@pytest.mark.parametrize("checkpoint_every", [0, 1000])
+def test_after_an_interrupt_the_last_whole_epoch_and_running_state_are_kept(
+    checkpoint_every: int, tmp_path: Path
+) -> None:
+    whole, context = train_with_baseline(OWN, RunContext()), RunContext(folder=tmp_path)
+    train_with_baseline(OWN[:3], replace(context, checkpoint_every=checkpoint_every))
+    with safe_open(tmp_path / "network.safetensors", "pt") as file:
+        assert len(json.loads(file.metadata()["scores"])) == 3
+    resumed = train_with_baseline(OWN[3:], context)
     assert float(whole.moving.min()) > 0
     assert torch.equal(resumed.moving, whole.moving)
     assert same(resumed, whole)

@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import strategies as st
 
 from fresh.config import from_mapping
 from fresh.errors import ConfigError
-from fresh.training.config import EngineConfig, TrainConfig
+from fresh.training.config import TrainConfig
 
 
 def test_a_linear_schedule_rises_for_a_tenth_and_then_falls() -> None:
@@ -36,15 +35,6 @@ def test_clipping_can_be_turned_off() -> None:
         from_mapping(TrainConfig, {"max_grad_norm": "nan"})
 
 
-@pytest.mark.parametrize(
-    ("kind", "values", "message"),
-    [
-        (TrainConfig, {"epochs": 0, "patience": 0}, r"epochs must be at least 1, got 0.*\npatience must be at least 1"),
-        (EngineConfig, {"frozen_folder": ""}, r"frozen_folder is empty"),
-        (EngineConfig, {"frozen_folder": "x", "frozen": "off"}, r"frozen_folder has no effect with frozen=off"),
-        (EngineConfig, {"frozen_gb": -1}, r"frozen_gb must be at least 0, got -1"),
-    ],
-)
-def test_invalid_settings_are_refused(kind: type, values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        kind(**values)
+def test_invalid_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"epochs must be at least 1, got 0.*\npatience must be at least 1"):
+        TrainConfig(epochs=0, patience=0)

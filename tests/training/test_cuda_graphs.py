@@ -8,15 +8,15 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fresh.nn import device as gpu
 from fresh.training import cuda_graphs
+from fresh.training.checkpoint import trained_parameters
 from fresh.training.config import TrainConfig
 from fresh.training.cuda_graphs import GraphedTrainStep
 from fresh.training.distributed import ProcessGroup
-from fresh.training.step import Loss
-from training_toys import INPUTS, STEP_CONFIG, distance, make_steps, network, step_through
+from training_toys import INPUTS, STEP_CONFIG, make_steps, network, step_through
 
 
 @pytest.fixture
@@ -33,36 +33,32 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[MagicMock]:
         yield graph
 
 
-class WithoutMemory:
-    """A loss that runs out of memory while a step is captured."""
+def make_step(graph: MagicMock, config: TrainConfig = STEP_CONFIG) -> GraphedTrainStep:
+    """Make a step whose loss runs out of memory while it is captured."""
+    model = network(dropout=0)
 
-    def __init__(self, model: nn.Module, graph: MagicMock) -> None:
-        self.model, self.graph = model, graph
-
-    def __call__(self, numbers: Tensor, _width: int, _dense: bool) -> Tensor:
-        if self.graph.capture_begin.call_count > self.graph.capture_end.call_count:
+    def loss(numbers: Tensor, _width: int, _dense: bool) -> Tensor:
+        if graph.capture_begin.call_count > graph.capture_end.call_count:
             raise torch.OutOfMemoryError("full")
-        return self.model(INPUTS[numbers]).square().sum()  # type: ignore[no-any-return]
+        return model(INPUTS[numbers]).square().sum()  # type: ignore[no-any-return]
 
-
-def make_step(model: nn.Module, loss: Loss, config: TrainConfig = STEP_CONFIG) -> GraphedTrainStep:
     return GraphedTrainStep(model, loss, config, ProcessGroup())
 
 
 @pytest.mark.parametrize("size", [1, 2, 8])
 def test_without_memory_for_a_graph_steps_run_without_one(size: int, no_gpu: MagicMock) -> None:
-    plain, model = network(dropout=0), network(dropout=0)
+    plain = network(dropout=0)
     step_through(plain, lambda numbers, _width, _dense: plain(INPUTS[numbers]).square().sum(), [size] * 3)
-    step = make_step(model, WithoutMemory(model, no_gpu))
+    step = make_step(no_gpu)
     make_steps(step, [size] * 3)
-    assert distance(plain, model) < 1e-6
+    for weight, expected in zip(step.weights, trained_parameters(plain), strict=True):
+        torch.testing.assert_close(weight, expected[1], atol=1e-6, rtol=0)
     assert no_gpu.capture_begin.call_count == no_gpu.capture_end.call_count == 1
     assert not no_gpu.replay.called
 
 
 def test_a_replayed_step_follows_the_schedule(no_gpu: MagicMock) -> None:
-    model = network(dropout=0)
-    step = make_step(model, WithoutMemory(model, no_gpu), replace(STEP_CONFIG, schedule="linear"))
+    step = make_step(no_gpu, replace(STEP_CONFIG, schedule="linear"))
     step.graphs[2, 6] = no_gpu, torch.zeros(2, dtype=torch.int64)
     step.counts[2, 6] = 1
     [group] = step.optimizer.param_groups
@@ -73,8 +69,7 @@ def test_a_replayed_step_follows_the_schedule(no_gpu: MagicMock) -> None:
 
 
 def test_the_warning_appears_once(no_gpu: MagicMock) -> None:
-    model = network(dropout=0)
-    step = make_step(model, WithoutMemory(model, no_gpu))
+    step = make_step(no_gpu)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for width in (6, 7):
@@ -87,8 +82,7 @@ def test_the_warning_appears_once(no_gpu: MagicMock) -> None:
 @pytest.mark.parametrize("captured_before", [False, True])
 def test_a_pool_whose_only_capture_failed_is_not_used_again(captured_before: bool, no_gpu: MagicMock) -> None:
     torch.cuda.graph_pool_handle.side_effect = ["first", "second", "third"]  # type: ignore[attr-defined]
-    model = network(dropout=0)
-    step = make_step(model, WithoutMemory(model, no_gpu))
+    step = make_step(no_gpu)
     if captured_before:
         step.graphs[2, 6] = no_gpu, torch.zeros(2)
     for width in (7, 8):
@@ -105,8 +99,8 @@ def test_a_pool_whose_only_capture_failed_is_not_used_again(captured_before: boo
 def test_a_capture_without_memory_leaves_no_gradient(
     error: RuntimeError, part: str, no_gpu: MagicMock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = network(dropout=0)
-    step = make_step(model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum())
+    step = make_step(no_gpu)
+    step.loss = lambda *_given: step.weights[0].sum()  # which fits
     if part == "optimizer":
         monkeypatch.setattr(step.optimizer, "step", MagicMock(side_effect=error))
     else:
@@ -119,12 +113,11 @@ def test_a_capture_without_memory_leaves_no_gradient(
     assert step.too_large == {(2, 6)}
     assert step.graphs == {}
     assert no_gpu.reset.called
-    assert all(weight.grad is None for weight in model.parameters())
+    assert all(weight.grad is None for weight in step.weights)
 
 
 def test_captured_shapes_are_replayed_while_others_have_no_memory(no_gpu: MagicMock) -> None:
-    model = network(dropout=0)
-    step = make_step(model, WithoutMemory(model, no_gpu))
+    step = make_step(no_gpu)
     step.graphs[2, 6] = no_gpu, torch.zeros(2, dtype=torch.int64)
     step.counts[2, 6] = 1
     sizes = [3, 3, 2, 3, 2]

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -18,22 +17,15 @@ LAUNCH = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines=1",
 PLAIN = ["--mixed_precision=no", "--dynamo_backend=no"]
 
 
-def test_one_process_is_a_group_of_its_own() -> None:
+def test_one_process_is_a_group_of_its_own_and_shards_make_up_the_whole() -> None:
     group = process_group()
-    assert group == ProcessGroup(0, 1)
-    assert group.is_main
+    assert (group, group.is_main) == (ProcessGroup(0, 1), True)
     assert group.gather(group.shard([3, 1, 2])) == [3, 1, 2]
     gradient = torch.ones(3)
     group.all_reduce([gradient])
     assert gradient.tolist() == [1, 1, 1]
-
-
-def test_shards_make_up_the_whole() -> None:
-    assert [ProcessGroup(rank, 3).shard(range(7)) for rank in range(3)] == [
-        range(0, 7, 3),
-        range(1, 7, 3),
-        range(2, 7, 3),
-    ]
+    shards = [ProcessGroup(rank, 3).shard(range(7)) for rank in range(3)]
+    assert shards == [range(0, 7, 3), range(1, 7, 3), range(2, 7, 3)]
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +48,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_two_processes_do_what_one_does(toy: Splits, steady: Path, tmp_path: Path) -> None:
     """The same to 1e-4 in probabilities (sums are rounded in another order), and so the same metrics."""
     splits = small.some(toy, 96, 32)
-    data = [
-        str(small.write_jsonl(tmp_path / f"{name}.jsonl", small.rows(getattr(splits, name))))
-        for name in ("train", "dev", "test")
-    ]
+    parts = {"train": splits.train, "dev": splits.dev, "test": splits.test}
+    data = [str(small.write_jsonl(tmp_path / f"{name}.jsonl", small.rows(part))) for name, part in parts.items()]
     command = ["-m", "fresh", "train", *data, *small.options(steady, epochs=4)]
     one = run(*command, "--out", str(tmp_path / "one"))
     assert one.returncode == 0, one.stderr
@@ -74,13 +64,11 @@ def test_two_processes_do_what_one_does(toy: Splits, steady: Path, tmp_path: Pat
     assert first.figures.confusion == second.figures.confusion
     brier, other = (figures.calibration[1].figure.value for figures in (first.figures, second.figures))
     assert brier == pytest.approx(other, abs=1e-4)
-    for first, second in zip(
-        *(model.explain([e.document for e in splits.test]) for model in (alone, together)), strict=True
-    ):
-        assert first.mask == second.mask
-        np.testing.assert_allclose(
-            list(first.prediction.probabilities.values()), list(second.prediction.probabilities.values()), atol=1e-4
-        )
+    documents = [example.document for example in splits.test]
+    for one_found, other_found in zip(alone.explain(documents), together.explain(documents), strict=True):
+        assert one_found.mask == other_found.mask
+        probabilities = other_found.prediction.probabilities
+        assert dict(one_found.prediction.probabilities) == pytest.approx(dict(probabilities), abs=1e-4)
 
 
 @pytest.mark.slow

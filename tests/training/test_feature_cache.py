@@ -1,10 +1,12 @@
 import errno
-import gc
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
@@ -15,7 +17,6 @@ import fresh.training.feature_cache
 import fresh.training.loop
 import small
 from fresh.data.splits import Splits
-from fresh.document import Document, Example
 from fresh.nn.batch import TokenTable
 from fresh.nn.batching import run_batches
 from fresh.nn.classifier import Classifier
@@ -30,162 +31,80 @@ from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 from networks import last_matrix
 from small import Saying
-from tiny import ARCHITECTURES, FILLERS, KEY_BIASES, N_POSITIONS, WORDS
-from training_hooks import record_losses
+from tiny import ARCHITECTURES, KEY_BIASES, N_POSITIONS, WORDS
+from toy import lengthened
+from training_hooks import limit_memory, record_losses
 from training_toys import CPU
-
-GB = 1e-9
-"""One byte, in gigabytes."""
 
 Configure = Callable[..., ClassifierConfig]
 Pairs = Callable[[Splits], TrainingPairs[Text]]
 
 
-def store_of(place: Any = "auto", gigabytes: float | None = None, folder: Path | None = None) -> FeatureStore:
-    return FeatureStore(EngineConfig("auto", place, gigabytes, None if folder is None else str(folder)))
-
-
-class Filler:
-    """Fills rows with numbers that depend on their place, and counts how often."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, rows: Tensor) -> None:
-        self.calls += 1
-        rows.copy_(numbers(*rows.shape))
-
-
-def numbers(n_rows: int, width: int) -> Tensor:
-    return torch.arange(n_rows * width).view(n_rows, width) + 0.123
-
-
-def no_fill(_rows: Tensor) -> None:
-    pytest.fail("It was computed again.")
+def fill_rows(rows: Tensor) -> None:
+    """Fill rows with numbers that depend on their place."""
+    rows.copy_(torch.arange(200).view(50, 4) + 0.123)
 
 
 def fetch(
-    store: FeatureStore, fill: Callable[[Tensor], None], key: str = "some", dtype: torch.dtype = torch.float32
-) -> Tensor:
-    """Fetch 800 bytes."""
+    store: FeatureStore,
+    key: str = "some",
+    dtype: torch.dtype = torch.float32,
+    fill: Callable[[Tensor], None] = fill_rows,
+) -> tuple[Tensor, str]:
+    """Fetch 200 numbers."""
     return store.fetch(key, (50, 4), dtype, CPU, fill)
 
 
-def is_mapped(rows: Tensor, folder: Path) -> bool:
-    """Whether rows lie in a file of a folder."""
-    lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
-    spans = [line.split(maxsplit=5) for line in lines if str(folder) in line]
-    ends = [tuple(int(end, 16) for end in span[0].split("-")) for span in spans]
-    return any(start <= rows.data_ptr() < end for start, end in ends)
+def expected(dtype: torch.dtype = torch.float32) -> Tensor:
+    rows = torch.empty(50, 4, dtype=dtype)
+    fill_rows(rows)
+    return rows
 
 
 # Where rows are kept
 
 
-def test_rows_are_computed_once() -> None:
-    store, fill = store_of("memory"), Filler()
-    first, second = (fetch(store, fill) for _ in range(2))
-    assert torch.equal(first, numbers(50, 4))
-    assert second is first
-    fetch(store, fill, "other")
-    assert fill.calls == 2
-
-
-IN_MEMORY = (("memory", None), ("memory", 0), ("auto", None), ("auto", 800 * GB))
-IN_FILE = (("auto", 799 * GB), ("auto", 0), ("file", None), ("file", 100))
-
-
-@pytest.mark.parametrize(
-    ("place", "gigabytes", "in_file"), [*((*item, False) for item in IN_MEMORY), *((*item, True) for item in IN_FILE)]
-)
-def test_a_store_keeps_rows_where_the_settings_say(place: Any, gigabytes: float | None, in_file: bool) -> None:
-    store = store_of(place, gigabytes)
-    rows = fetch(store, Filler())
-    assert torch.equal(rows, numbers(50, 4))
-    assert store.describe_place("some") == ("a temporary file" if in_file else "memory")
-    assert (store._temporary is not None) is in_file
-    assert store._temporary is None or is_mapped(rows, store._temporary)
-
-
-def test_by_default_half_of_the_free_memory_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    for free, place in ((1600, "memory"), (1599, "a temporary file")):
-        memory = type("Memory", (), {"available": free})
-        monkeypatch.setattr("psutil.virtual_memory", lambda found=memory: found)
-        store = store_of("auto")
-        fetch(store, Filler())
-        assert store.describe_place("some") == place
-
-
-def test_older_rows_make_room() -> None:
-    store, fill = store_of("auto", 1700 * GB), Filler()
-    for key in ("first", "second", "first", "third"):
-        fetch(store, fill, key)
-    assert fill.calls == 3
-    assert list(store._in_memory) == ["third"]
-    assert store._temporary is None
-    fetch(store, fill, "first")
-    assert fill.calls == 4
-
-
-def test_temporary_files_are_deleted_with_their_store() -> None:
-    store = store_of("file")
-    rows, folder = fetch(store, Filler()), store._temporary
-    assert folder is not None
-    assert [path.name for path in folder.iterdir()] == ["some.bin"]
-    del store
-    gc.collect()
-    assert not folder.exists()
-    assert torch.equal(rows, numbers(50, 4))  # they stay readable
-
-
-# Folders
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("place", ["auto", "memory", "file"])
-def test_a_folder_serves_later_runs(place: Any, dtype: torch.dtype, tmp_path: Path) -> None:
-    folder = tmp_path / "kept" / "here"
-    for fill in (Filler(), no_fill):
-        store = store_of(place, folder=folder)
-        rows = fetch(store, fill, dtype=dtype)
-        assert rows.dtype == dtype
-        assert torch.equal(rows, numbers(50, 4).to(dtype))
-        assert is_mapped(rows, tmp_path) == (place == "file")
-        assert store.describe_place("some") == (f"a file in {folder}" if place == "file" else "memory")
-    assert (folder / "some.bin").stat().st_size == 200 * dtype.itemsize
-    fill_other = Filler()
-    fetch(store_of("file", folder=folder), fill_other, "other")
-    assert fill_other.calls == 1
-    assert sorted(path.name for path in folder.iterdir()) == ["other.bin", "some.bin"]
+@pytest.mark.parametrize(("is_short", "place"), [(0, "memory"), (1, "a temporary file")])
+def test_rows_are_computed_once_and_take_half_of_the_free_memory_or_a_file(
+    is_short: int, place: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    limit_memory(monkeypatch, 2 * 200 * dtype.itemsize - is_short)
+    store = FeatureStore(EngineConfig())
+    first, found = fetch(store, dtype=dtype)
+    assert (found, first.dtype) == (place, dtype)
+    assert torch.equal(first, expected(dtype))
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+    assert (f"{tmp_path}/" in maps) == bool(is_short)
+    assert list(tmp_path.iterdir()) == []  # the file has no name, so nothing can be left behind
+    second, found = fetch(store, dtype=dtype, fill=lambda _rows: pytest.fail("It was computed again."))
+    assert (second is first, found) == (True, place)
+    assert torch.equal(fetch(FeatureStore(EngineConfig()), "other", dtype)[0], first)
 
 
-@pytest.mark.parametrize("change", [lambda content: content[:-1], lambda content: content + b"x", lambda _content: b""])
-def test_a_file_of_another_size_is_made_again(change: Callable[[bytes], bytes], tmp_path: Path) -> None:
-    fill, path = Filler(), tmp_path / "some.bin"
-    fetch(store_of("file", folder=tmp_path), fill)
-    path.write_bytes(change(path.read_bytes()))
-    assert torch.equal(fetch(store_of("file", folder=tmp_path), fill), numbers(50, 4))
-    fetch(store_of("file", folder=tmp_path), no_fill)
+def test_older_rows_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, filled = FeatureStore(EngineConfig()), list[str]()
+
+    def available() -> SimpleNamespace:
+        return SimpleNamespace(available=2 * (1700 - sum(rows.nbytes for rows in store._in_memory.values())))
+
+    monkeypatch.setattr("psutil.virtual_memory", available)
+    for key in ("first", "second", "first", "third", "first"):
+        assert fetch(store, key, fill=lambda _rows, key=key: filled.append(key))[1] == "memory"  # type: ignore[misc]
+    assert filled == ["first", "second", "third", "first"]
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    with pytest.raises(OSError, match=r"\(800 bytes\) cannot be written to .*/file: .*frozen_folder.*frozen=off"):
-        fetch(store_of("file", folder=tmp_path / "file"), no_fill)
-
-
-@pytest.mark.parametrize("error", [ValueError("wrong"), KeyboardInterrupt(), torch.OutOfMemoryError("full")])
-def test_a_half_written_file_is_deleted(error: BaseException, tmp_path: Path) -> None:
-    def fill(rows: Tensor) -> None:
+def test_after_an_error_rows_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(rows: Tensor) -> None:
         rows[0] = 1
-        assert [path.suffix for path in tmp_path.iterdir()] == [".partial"]
-        raise error
+        raise KeyboardInterrupt
 
-    store = store_of("file", folder=tmp_path)
-    with pytest.raises(type(error)):
-        fetch(store, fill)
-    assert list(tmp_path.iterdir()) == []
-    assert torch.equal(fetch(store, Filler()), numbers(50, 4))
+    limit_memory(monkeypatch, 0)
+    store = FeatureStore(EngineConfig())
+    with pytest.raises(KeyboardInterrupt):
+        fetch(store, fill=fail)
+    assert torch.equal(fetch(store)[0], expected())
 
 
 # Networks
@@ -204,12 +123,6 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def lengthened(example: Example) -> Example:
-    """Make every other document longer than a window."""
-    words = (*example.document.words, *FILLERS * 5) if len(example.document.words) % 2 else example.document.words
-    return Example(Document.from_words(words, example.document.query, example.document.id), example.label)
-
-
 @pytest.mark.parametrize(("architecture", "long"), [*((name, "stagger") for name in ARCHITECTURES), ("bert", "chunk")])
 def test_training_from_the_cache_equals_training_without_it(
     architecture: str,
@@ -225,7 +138,9 @@ def test_training_from_the_cache_equals_training_without_it(
     found: dict[str, tuple[list[float], dict[str, Tensor]]] = {}
     for place in ("off", "memory", "file"):
         recorded.clear()
-        config = frozen_config(architecture, frozen=place)
+        if place == "file":
+            limit_memory(monkeypatch, 0)
+        config = frozen_config(architecture, frozen="off" if place == "off" else "auto")
         config = replace(config, network=replace(config.network, long=long))
         [classifier] = train_classifiers([pairs_of(splits)], [config], RunContext())
         found[place] = [loss for _, loss in recorded], classifier.state_dict()
@@ -240,14 +155,20 @@ def test_training_from_the_cache_equals_training_without_it(
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])
-@pytest.mark.parametrize("place", ["memory", "file", "folder", "off"])
+@pytest.mark.parametrize("place", ["memory", "a temporary file", "off"])
 def test_training_says_what_runs_once(
-    layers: int, place: str, toy: Splits, frozen_config: Configure, pairs_of: Pairs, runs: list[int], tmp_path: Path
+    layers: int,
+    place: str,
+    toy: Splits,
+    frozen_config: Configure,
+    pairs_of: Pairs,
+    runs: list[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    limit_memory(monkeypatch, 0 if place == "a temporary file" else 10**9)
     saying, data = Saying(), pairs_of(small.some(toy))
-    engine = {"frozen": "file", "frozen_folder": str(tmp_path)} if place == "folder" else {"frozen": place}
-    train_classifiers([data], [frozen_config(layers=layers, **engine)], RunContext("some network", saying))
-    where = {"memory": "memory", "file": "a temporary file", "folder": f"a file in {tmp_path}"}
+    config = frozen_config(layers=layers, frozen="off" if place == "off" else "auto")
+    train_classifiers([data], [config], RunContext("some network", saying))
     n_tokens = sum(len(text.words) + 2 for text, _ in data.train)
     once = place != "off" and layers < 2
     assert sum(runs) == (64 if once else 0)
@@ -255,7 +176,7 @@ def test_training_says_what_runs_once(
     start, _, rest = line.partition(" padding; ")
     assert start.startswith("some network: 48 texts, ")
     assert rest == (
-        f"{2 - layers} frozen layers run once, their output ({n_tokens * 64 / 1000:.1f} kB) is kept in {where[place]}."
+        f"{2 - layers} frozen layers run once, their output ({n_tokens * 64 / 1000:.1f} kB) is kept in {place}."
         if once
         else "every step runs all layers."
     )
@@ -268,7 +189,7 @@ def test_networks_share_the_output_of_frozen_layers_for_the_same_texts(
     seeds = [replace(config, train=replace(config.train, seed=seed)) for seed in (0, 1, 2)]
     rationales = [(Text(text.words[:3], text.query), label) for text, label in data.train]
     mean = replace(config, network=replace(config.network, pooling="mean", layers=0))
-    context = RunContext(feature_store=store_of("memory"))
+    context = RunContext(feature_store=FeatureStore(EngineConfig()))
     steps: dict[str, tuple[list[TrainingPairs[Text]], list[ClassifierConfig], RunContext, int]] = {
         "all": ([data], [config], context, 64),
         "other seeds": ([data] * 2, seeds[1:], context, 0),
@@ -327,9 +248,11 @@ def test_the_output_of_the_frozen_layers_is_cached(
 ) -> None:
     classifier = classifier_of(encoders[architecture])
     table = classifier.tokenizer(long_and_short())
-    cached = cache_inputs(classifier, table, store_of("memory"), dtype, SILENT)
+    cached = cache_inputs(classifier, table, FeatureStore(EngineConfig()), dtype, SILENT)
     chosen, width = torch.tensor([3, 1, 0]), int(table.lengths[1]) + 3
-    batch = cache_inputs(classifier, table, store_of("off"), dtype, SILENT).read(chosen, width, False)
+    batch = cache_inputs(classifier, table, FeatureStore(EngineConfig(frozen="off")), dtype, SILENT).read(
+        chosen, width, False
+    )
     found = cached.read(chosen, width, False)
     assert torch.equal(found.mask, batch.mask)
     assert torch.equal(found.positions, batch.positions)
@@ -355,35 +278,21 @@ def test_a_gpu_reads_fewer_tokens_at_once_with_a_larger_encoder(
     assert classifier.budget_share == 1.0
 
 
-# Whole runs
-
-
-@pytest.fixture
-def settings(encoders: dict[str, Path]) -> dict[str, Any]:
-    return {**small.run_settings(encoders["bert"], epochs=1, layers=1), "progress": SILENT}
-
-
-def test_with_a_folder_the_next_run_needs_no_frozen_layers(
-    toy: Splits, settings: dict[str, Any], runs: list[int], tmp_path: Path
-) -> None:
-    first = train(small.some(toy), frozen_folder=str(tmp_path / "frozen"), out=tmp_path / "first", **settings)
-    assert sum(runs) == 4 * 64  # documents, rationales, random words and complements, of train and dev
-    runs.clear()
-    second = train(small.some(toy), frozen_folder=str(tmp_path / "frozen"), out=tmp_path / "second", **settings)
-    assert runs == []
-    assert small.reported(second.report) == small.reported(first.report)
-    assert small.digests(tmp_path / "second") == small.digests(tmp_path / "first")
-
-
+@pytest.mark.parametrize("call", ["posix_fallocate", "truncate"])
 def test_without_room_on_the_disk_no_training_begins(
-    toy: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: str, toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_given: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
+    if call == "posix_fallocate":
+        monkeypatch.setattr(os, call, Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
+    else:  # a system without that function
+        monkeypatch.delattr(os, "posix_fallocate")
+        file = MagicMock()
+        file.__enter__.return_value.truncate.side_effect = OSError(errno.ENOSPC, "No space left")
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda: file)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(fresh.training.loop, "train_epoch", lambda *_given: pytest.fail("Training began."))
-    with pytest.raises(OSError, match=r"kB\) cannot be written to .*frozen: No space left"):
-        train(toy, frozen_folder=str(tmp_path / "frozen"), out=tmp_path / "model", **settings)
-    assert [path.name for path in tmp_path.iterdir()] == ["frozen"]
-    assert list((tmp_path / "frozen").iterdir()) == []
+    limit_memory(monkeypatch, 0)
+    settings = small.run_settings(encoders["bert"], epochs=1, layers=1)
+    with pytest.raises(OSError, match=rf"kB\) fits neither .*{tmp_path}: No space left\. Set TMPDIR .*frozen=off"):
+        train(toy, out=tmp_path / "model", progress=SILENT, **settings)
+    assert list(tmp_path.iterdir()) == []

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
-from fresh.document import Document, Example
+from fresh.document import Document
 from fresh.predictor import Predictor
 from fresh.rationale import Rationale
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.fit import TrainingPairs
 from tiny import FILLERS
+from toy import lengthened
 from training_hooks import record_losses
 
 
@@ -36,15 +37,6 @@ def test_a_predictor_reads_one_version_an_epoch(quick: ClassifierConfig, monkeyp
     read = [number for numbers, _ in recorded for number in numbers]
     epochs = [sorted(read[start : start + 4]) for start in range(0, 16, 4)]
     assert epochs == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [0, 1, 2, 3]]
-
-
-def lengthened(example: Example) -> Example:
-    """Make every other document longer than a window."""
-    document = example.document
-    more = FILLERS * 5 if len(document.words) % 2 else ()
-    half = len(more) // 2
-    words = (*more[:half], *document.words, *more[half:])
-    return Example(Document.from_words(words, document.query, document.id), example.label)
 
 
 def test_a_word_that_decides_counts_in_every_window(toy: Splits, quick: ClassifierConfig) -> None:

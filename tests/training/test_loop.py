@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,9 +134,7 @@ def test_training_leaves_no_trace(interrupted: bool, strict: bool, monkeypatch: 
         state, legacy = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
         if interrupted:
             interrupt_training(monkeypatch, 0, 3)
-            with pytest.raises(KeyboardInterrupt):
-                train()
-        else:
+        with pytest.raises(KeyboardInterrupt) if interrupted else nullcontext():
             train()
         assert torch.equal(torch.get_rng_state(), state)
         assert np.array_equal(np.random.get_state()[1], legacy)  # type: ignore[index]  # noqa: NPY002
@@ -169,16 +168,15 @@ def diverging(model: nn.Module, at: int, value: float) -> Any:
 @pytest.mark.parametrize(("scores", "best"), [([0.25], 1), ([0.25, 0.5], 2), ([0.5, 0.25, 0.3], 1)])
 @pytest.mark.parametrize("step", [1, 3, 5])
 def test_divergence_keeps_the_best_state_before(step: int, scores: list[float], best: int, value: float) -> None:
-    model, left, context = network(), iter(scores), RunContext("some network")
+    run = RunContext()
+    model, left, context = network(), iter(scores), run.with_name("some network")
     loss = diverging(model, len(scores) * STEPS + step - 1, value)
-    message = (
-        rf"^some network: .*step {step} of epoch {len(scores) + 1}.*epoch {best}, dev score {max(scores):.3f}.*rate"
-    )
-    with pytest.warns(RuntimeWarning, match=message) as caught:
+    where = rf"^some network: .*step {step} of epoch {len(scores) + 1}"
+    with pytest.warns(RuntimeWarning, match=rf"{where}.*epoch {best}, dev score {max(scores):.3f}.*rate") as caught:
         assert fit(make_job(model, loss, lambda: next(left), context=context)) == tuple(scores)
     assert same(model, train(replace(CONFIG, epochs=best)))
     assert not model.training
-    assert context.notes == [str(warning.message) for warning in caught]
+    assert run.notes == [str(warning.message) for warning in caught]  # all networks of a run share them
 
 
 @pytest.mark.parametrize("step", [1, 4])
@@ -187,7 +185,7 @@ def test_divergence_in_the_first_epoch_is_an_error(step: int) -> None:
     loss = diverging(model, step - 1, float("nan"))
     with pytest.raises(ValueError, match=rf"^some network: training diverged in step {step} of epoch 1.*learning_rate"):
         fit(make_job(model, loss, lambda: pytest.fail("validated"), context=context))
-    assert context.notes == []
+    assert context.notes == RunContext().notes == []
 
 
 def test_a_diverged_training_resumes_from_before_it_diverged(tmp_path: Path) -> None:
@@ -196,14 +194,6 @@ def test_a_diverged_training_resumes_from_before_it_diverged(tmp_path: Path) -> 
     with pytest.warns(RuntimeWarning, match="epoch 3"):
         fit(make_job(model, loss, lambda: next(left), context=RunContext(folder=tmp_path)))
     assert same(train(scores=scores[2:], context=RunContext(folder=tmp_path)), train(scores=scores))
-
-
-def test_all_networks_of_a_run_share_the_notes() -> None:
-    context = RunContext()
-    with pytest.warns(RuntimeWarning, match=r"^something to know$"):
-        context.with_name("support model").warn("something to know")
-    assert context.with_name("predictor").notes == context.notes == ["something to know"]
-    assert RunContext().notes == []
 
 
 # Real networks

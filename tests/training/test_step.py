@@ -2,6 +2,7 @@ import copy
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -24,11 +25,11 @@ from training_toys import (
     SIZES,
     STEP_CONFIG,
     Limited,
-    batch_of,
     distance,
     loss_of,
     make_steps,
     network,
+    same,
     step_through,
 )
 
@@ -80,16 +81,6 @@ def test_each_step_has_its_factor_of_the_learning_rate(as_on_a_gpu: bool) -> Non
     assert distance(model, adamw(SIZES, 0.3)) > 1e-3
 
 
-def test_the_loss_gets_the_longest_text_and_not_the_rounded_width() -> None:
-    model = plain()
-    loss = Limited(model)
-    step = TrainStep(model, loss, STEP_CONFIG, ProcessGroup())
-    with torch.random.fork_rng(devices=[]):
-        for dense in (False, True):
-            step(batch_of(4, dense), torch.arange(4), 1.0, 0)
-    assert loss.shapes == {(5, False), (5, True)}
-
-
 def test_a_step_samples_from_its_seed_wherever_memory_ran_out(warned: list[warnings.WarningMessage]) -> None:
     sampled: list[float] = []
     model = plain()
@@ -115,8 +106,9 @@ def test_gradients_of_parts_sum_to_those_of_the_whole(n_parts: int) -> None:
     step_through(whole, loss_of(whole), SIZES)
     loss = Limited(parts)
     step_through(parts, loss, SIZES, n_parts)
-    n_first = min(n_parts, 8)
-    assert [len(call) for call in loss.calls[:n_first]] == [len(part) for part in torch.arange(8).tensor_split(n_first)]
+    sizes = [len(part) for part in torch.arange(8).tensor_split(min(n_parts, 8))]
+    assert [len(call) for call in loss.calls[: len(sizes)]] == sizes
+    assert loss.shapes == {(5, True)}  # the longest text, and not the rounded width
     assert distance(whole, parts) < 1e-6
     assert distance(whole, plain()) > 0.1
 
@@ -169,22 +161,18 @@ def test_gradients_from_before_memory_ran_out_do_not_count_twice(
     assert len(warned) == 1
 
 
-@pytest.mark.parametrize("size", [1, 5])
-def test_a_text_that_does_not_fit_alone_is_an_error(size: int, warned: list[warnings.WarningMessage]) -> None:
+@pytest.mark.parametrize(
+    ("size", "error", "n_warnings"),
+    [(1, torch.OutOfMemoryError("full"), 0), (5, torch.OutOfMemoryError("full"), 1), (8, RuntimeError("another"), 0)],
+)
+def test_a_text_that_does_not_fit_alone_and_other_errors_are_raised(
+    size: int, error: RuntimeError, n_warnings: int, warned: list[warnings.WarningMessage]
+) -> None:
     model = plain()
-    before = copy.deepcopy(model)
-    with pytest.raises(torch.OutOfMemoryError, match=r"^full$"):
-        step_through(model, Limited(model, 0), [size])
-    assert distance(model, before) == 0
-    assert len(warned) == (size > 1)
-
-
-def test_other_errors_are_raised() -> None:
-    def loss(_numbers: Tensor, _width: int, _dense: bool) -> Tensor:
-        raise RuntimeError("another")
-
-    with pytest.raises(RuntimeError, match=r"^another$"):
-        step_through(plain(), loss, [8])
+    with pytest.raises(type(error), match=f"^{error}$"):
+        step_through(model, Mock(side_effect=error), [size])
+    assert same(model, plain())
+    assert len(warned) == n_warnings
 
 
 @pytest.mark.parametrize(("n_texts", "width", "n_parts"), [(8, 362, 1), (8, 363, 2), (24, 560, 8), (1, 4096, 1)])
@@ -278,9 +266,8 @@ def test_gradients_are_those_of_an_encoder_of_16_bits(kind: str, encoders: dict[
     for name, gradient in gradients.items():
         other = expected[name]
         assert (gradient is None) == (other is None), name
-        if gradient is not None and other is not None:
-            assert gradient.dtype == torch.float32
-            assert torch.equal(gradient, other.float()), name
+        if gradient is not None and other is not None:  # equal, and of 32 bits
+            torch.testing.assert_close(gradient, other.float(), rtol=0, atol=0, msg=name)
 
 
 def test_rounded_gradients_add_up_and_can_be_dropped(encoders: dict[str, Path]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -89,20 +90,19 @@ class IntegratedGradients:
         n_at_once = max(1, room // batch.ids.numel())
         shares = (np.arange(self.steps) + 0.5) / self.steps
         for some in np.array_split(shares, -(-self.steps // n_at_once)):
-            total += self._sum_slopes(batch, end, path, targets, torch.from_numpy(some).to(path)).double()
-        return sum_by_word(total / self.steps, batch), targets.tolist()
+            rest = (1 - torch.from_numpy(some).to(path)).view(-1, 1, 1, 1)
+            points = (end - rest * path).flatten(0, 1).requires_grad_()
+            rows = classifier.windows.fold_rows(points)
 
-    def _sum_slopes(self, batch: Batch, end: Tensor, path: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-        """Sum, over some points, how fast the probability rises along each token's path. Shape: (batch, tokens)."""
-        classifier, n_points = self.support.classifier, len(shares)
-        points = (end - (1 - shares).view(-1, 1, 1, 1) * path).flatten(0, 1).requires_grad_()
-        output = call_intercepted(
-            lambda: classifier(batch.repeat(n_points)),
-            {classifier.encoder.word_embeddings: lambda _output: classifier.windows.fold_rows(points)},
-        )
-        chosen = output.logits.double().softmax(-1).gather(1, targets.repeat(n_points).unsqueeze(1))
-        [gradient] = torch.autograd.grad(chosen.sum(), points)
-        return (gradient.view(n_points, *path.shape).sum(0) * path).sum(-1)
+            def replace_words(_output: Tensor, rows: Tensor = rows) -> Tensor:
+                return rows
+
+            output = call_intercepted(partial(classifier, batch.repeat(len(some))), {embeddings: replace_words})
+            chosen = output.logits.double().softmax(-1).gather(1, targets.repeat(len(some)).unsqueeze(1))
+            [gradient] = torch.autograd.grad(chosen.sum(), points)
+            # How fast the probability rises along each token's path.
+            total += (gradient.view(len(some), *path.shape).sum(0) * path).sum(-1).double()
+        return sum_by_word(total / self.steps, batch), targets.tolist()
 
 
 def leaf(hidden: Tensor) -> Tensor:

@@ -82,10 +82,6 @@ class SupportModel:
             raise ValueError(f"label must be one that the support model knows ({known}), got {label!r}.")
         return replace(self, target=label)
 
-    def with_callback(self, on_scored: Callable[[int], None]) -> Self:
-        """Return a copy that reports its progress: the number of documents, whenever some are scored."""
-        return replace(self, on_scored=on_scored)
-
     def report(self, n_documents: int) -> None:
         """Report that documents were scored."""
         if self.on_scored is not None:

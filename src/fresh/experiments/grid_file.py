@@ -19,7 +19,7 @@ from fresh.experiments.grid import Grid, Reads, RunSpec, describe_settings
 from fresh.experiments.search import Span, read_span
 from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 from fresh.methods.registry import NEEDS, owns, split_settings
-from fresh.training.config import FREE
+from fresh.training.config import FREE, REMOVED
 
 PARTS = ("name", "about", "documents", "settings", "grid", "corpora", "rows", "figure")
 ROW_KEYS = ("name", "corpus", "reads", "draw", "trials")
@@ -38,7 +38,7 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
     :param overrides: Settings that override those of the file; a list makes one run for each value.
     :param documents: Maximum number of documents of each split; overrides that of the file.
     """
-    content, own = read_toml(path, "grid"), _short_names(overrides or {})
+    content, own = _drop_removed(read_toml(path, "grid")), _short_names(overrides or {})
     content |= {} if documents is None else {"documents": documents}
     problems = list(_check_parts(content))
     if not problems:
@@ -56,6 +56,18 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
         raise ConfigError("\n".join(f"In {path}: {problem}" for problem in dict.fromkeys(problems)))
     name, about = str(content.get("name", path.stem)), str(content.get("about", ""))
     return Grid(name, about, tuple(specs), content.get("figure", {}))
+
+
+def _drop_removed(values: Any) -> Any:
+    """Leave out what earlier versions let one set about speed, so that their grid files stay valid."""
+    if isinstance(values, list):
+        return [_drop_removed(value) for value in values]
+    if not isinstance(values, Mapping):
+        return values
+    names = {path: path.rpartition(".")[2] for path in values}
+    removed = [path for path, name in names.items() if name in REMOVED]
+    removed += [path for path, name in names.items() if name == "frozen" and values[path] in ("memory", "file")]
+    return {path: _drop_removed(value) for path, value in values.items() if path not in removed}
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -215,7 +215,7 @@ def _check_duplicates(
     for spec, run in runs:
         settings = {path.rpartition(".")[2]: value for path, value in flatten(asdict(run.method))}
         first, others = firsts.setdefault(spec.key(run, sources.summary(spec, run).digest), (spec, settings))
-        names = ", ".join(name for name in FREE if settings[name] != others[name])
+        names = ", ".join(name for name in FREE if settings.get(name) != others.get(name))
         if names:
             reason = (
                 f"The rows {first.row} and {spec.row} differ only in {names}. That affects the speed of a run, "

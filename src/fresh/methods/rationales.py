@@ -107,7 +107,7 @@ def score_all(scorer: Scorer, examples: Sequence[Example], progress: Progress, n
         reporting: Any = scorer
         has_support = is_dataclass(reporting) and isinstance(getattr(reporting, "support", None), SupportModel)
         if has_support:
-            reporting = replace(reporting, support=reporting.support.with_callback(show))
+            reporting = replace(reporting, support=replace(reporting.support, on_scored=show))
         for start in range(0, len(documents), _CHUNK):
             saliencies += score_validated(reporting, documents[start : start + _CHUNK])
             show(len(saliencies) - n_shown)  # a custom scorer may report no document, or some twice

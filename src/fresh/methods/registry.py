@@ -22,7 +22,7 @@ from fresh.selection.extractors import Extractor
 from fresh.training.config import ClassifierConfig
 from fresh.training.loop import RunContext
 
-NEEDS = (("lagrange_square", "two_sided", ("True",)), ("frozen_gb", "frozen", ("auto", "memory")))
+NEEDS = (("lagrange_square", "two_sided", ("True",)),)
 """Settings that have an effect only with some values of another setting."""
 
 

@@ -25,8 +25,15 @@ UNPADDED_MODELS = ("bert", "distilbert", "electra", "roberta")
 @contextmanager
 def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
     """Let the encoders of a network attend without padding inside the block, if they can."""
-    bodies = [body for body in network.modules() if wanted and isinstance(body, PreTrainedModel)]
-    changed = [(body, body.config._attn_implementation) for body in bodies if _can_be_unpadded(body)]
+    changed = [
+        (body, body.config._attn_implementation)
+        for body in network.modules()
+        if wanted
+        and isinstance(body, PreTrainedModel)
+        and body.config.model_type in UNPADDED_MODELS
+        and not getattr(body.config, "is_decoder", False)
+        and body.config._attn_implementation in ("sdpa", RECORDABLE)
+    ]
     for body, _ in changed:
         if body.device.type == "cuda":  # now, since the kernel cannot be tried while a step is captured
             _has_varlen_kernel(body.device, torch.bfloat16, body.config.hidden_size // body.config.num_attention_heads)
@@ -39,11 +46,6 @@ def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
             body.config._attn_implementation = before
 
 
-def _can_be_unpadded(body: PreTrainedModel) -> bool:
-    is_known = body.config.model_type in UNPADDED_MODELS and not getattr(body.config, "is_decoder", False)
-    return is_known and body.config._attn_implementation in ("sdpa", RECORDABLE)
-
-
 def _attend_unpadded(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **settings: Any
 ) -> tuple[Tensor, Tensor | None]:
@@ -52,14 +54,12 @@ def _attend_unpadded(
     :param attention_mask: The ends of sequences, from `_sequence_ends`; None without padding.
     """
     ends, is_half = attention_mask, query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
-    if (
-        ends is None
-        or is_recorded(module)
-        or not (is_half and _has_varlen_kernel(query.device, query.dtype, query.shape[-1]))
-    ):
-        mask = None if ends is None else _mask_of(ends, query.shape[2])[:, None, None]
-        return attend(module, query, key, value, mask, **{**settings, "is_causal": False})
-    return _attend_varlen(query, key, value, ends, settings.get("dropout", 0.0), settings.get("scaling")), None
+    if ends is None:
+        return attend(module, query, key, value, None, **{**settings, "is_causal": False})
+    if is_half and not is_recorded(module) and _has_varlen_kernel(query.device, query.dtype, query.shape[-1]):
+        return _attend_varlen(query, key, value, ends, settings.get("dropout", 0.0), settings.get("scaling")), None
+    mask = torch.arange(query.shape[2], device=ends.device) < (ends[1::2] - ends[:-1:2]).unsqueeze(1)
+    return attend(module, query, key, value, mask[:, None, None], **{**settings, "is_causal": False})
 
 
 def _attend_varlen(
@@ -111,12 +111,6 @@ def _sequence_ends(mask: Tensor) -> Tensor:
     starts = torch.arange(n_texts, device=mask.device) * width
     both = torch.stack([starts + mask.sum(1), starts + width], 1).flatten()
     return functional.pad(both, (1, 0)).to(torch.int32)
-
-
-def _mask_of(ends: Tensor, width: int) -> Tensor:
-    """Turn ends of sequences back into a mask. Shape: (batch, tokens)."""
-    lengths = ends[1::2] - ends[:-1:2]
-    return torch.arange(width, device=ends.device) < lengths.unsqueeze(1)
 
 
 AttentionInterface.register(UNPADDED, _attend_unpadded)

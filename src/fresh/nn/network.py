@@ -68,7 +68,13 @@ class Network(nn.Module):
         fuse_attention(self.body)
         use_fast_dropout(self.body)
         self.head = head
-        self._choose_trained_weights()
+        self.body.requires_grad_(config.layers == "all")
+        for module in self._trained_modules():
+            module.requires_grad_(True)
+        if isinstance(self.body, MPNetModel):
+            # This bias is a table of 384 numbers, but its gradient has one number for each pair of tokens, head and
+            # text: attention took 43 ms with it, 12 ms without (24 texts of 400 tokens on an H200).
+            self.body.encoder.relative_attention_bias.requires_grad_(False)
         self.eval()
         self.n_frozen = 0 if config.layers == "all" else len(encoder.layers) - config.layers
         """Number of layers, from the bottom, that are not trained."""
@@ -96,15 +102,6 @@ class Network(nn.Module):
             return 1.0
         n_layers = getattr(self.body.config, "num_hidden_layers", 1)
         return min(1.0, USUAL_SIZE / (n_layers * self.encoder.width))
-
-    def _choose_trained_weights(self) -> None:
-        self.body.requires_grad_(self.config.layers == "all")
-        for module in self._trained_modules():
-            module.requires_grad_(True)
-        if isinstance(self.body, MPNetModel):
-            # This bias is a table of 384 numbers, but its gradient has one number for each pair of tokens, head and
-            # text: attention took 43 ms with it, 12 ms without (24 texts of 400 tokens on an H200).
-            self.body.encoder.relative_attention_bias.requires_grad_(False)
 
     def _trained_modules(self) -> list[nn.Module]:
         if self.config.layers == "all":
@@ -204,17 +201,13 @@ def load_parts(folder: Path, name: str) -> tuple[Encoder, NetworkConfig, dict[st
 
 
 class _PassThrough(nn.Module):
-    """Stands in for the embeddings and returns its input, which is embedded already."""
-
+    # Stands in for the embeddings: the input of the upper layers is embedded already.
     def forward(self, input_ids: Tensor | None = None, inputs_embeds: Tensor | None = None, *_: Any, **__: Any) -> Any:
         return inputs_embeds
 
 
 def _split_encoder(encoder: Encoder, n_lower: int, batch: Batch, windows: Windows) -> SplitEncoder | None:
-    """Split an encoder above its first layers, if the parts compute what the whole encoder does.
-
-    :param batch: A few texts to try it on.
-    """
+    # Only if the parts compute what the whole encoder does, which is tried on a few texts.
     try:
         layers = list(encoder.layers)
         split = SplitEncoder(_part_of(encoder, layers[:n_lower], True), _part_of(encoder, layers[n_lower:], False))
@@ -229,8 +222,8 @@ def _split_encoder(encoder: Encoder, n_lower: int, batch: Batch, windows: Window
 
 
 def _part_of(encoder: Encoder, layers: Sequence[nn.Module], is_lower: bool) -> PreTrainedModel:
-    """Copy an encoder's outer shell around some of its layers; all weights stay shared."""
-    # The encoder's own forward method runs with fewer layers, so that masks, positions and norms stay its own.
+    # A copy of the outer shell around some of the layers; all weights stay shared. The encoder's own forward method
+    # runs with fewer layers, so that masks, positions and norms stay its own.
     body: PreTrainedModel = _shallow_copy(encoder.model)
     if is_lower and "final_norm" in body._modules:
         body._modules["final_norm"] = nn.Identity()
@@ -243,9 +236,8 @@ def _part_of(encoder: Encoder, layers: Sequence[nn.Module], is_lower: bool) -> P
     *parents, name = path.split(".")
     holder: nn.Module = body
     for parent in parents:
-        inner = _shallow_copy(holder._modules[parent])
-        holder._modules[parent] = inner
-        holder = inner
+        holder._modules[parent] = _shallow_copy(holder._modules[parent])
+        holder = holder.get_submodule(parent)
     holder._modules[name] = nn.ModuleList(layers)
     return body
 

@@ -71,12 +71,6 @@ class WordTokens:
         """The word of its text that each token belongs to."""
         return np.repeat(ranges(np.zeros_like(self.n_words), self.n_words), self.per_word).astype(np.int32)
 
-    def count_fitting(self, room: IntArray) -> IntArray:
-        """Count the words of each text, from its beginning, whose tokens fit into its room."""
-        ends = np.cumsum(self.per_word) - np.repeat(self.starts[:-1], self.n_words)
-        fits = (ends <= np.repeat(room, self.n_words)).astype(np.int64)
-        return np.diff(_starts(fits)[_starts(self.n_words)])
-
     def select(self, texts: IntArray, kept: Flags) -> "WordTokens":
         """Take some texts, and only those of their words that are kept (texts, words)."""
         rows, words = np.nonzero(kept & (np.arange(kept.shape[1]) < self.n_words[texts, None]))
@@ -141,7 +135,10 @@ class WordTokenizer:
         self._backend.encode_special_tokens = True  # a "[SEP]" in a text is text
         self.long = long
         self.max_pieces = max_pieces
-        self.first_position, self.n_positions = _positions_of(encoder)
+        # RoBERTa and MPNet number positions from the one after that of padding.
+        padding = getattr(getattr(encoder.embeddings, "position_embeddings", None), "padding_idx", None)
+        self.first_position = 0 if padding is None else int(padding) + 1
+        self.n_positions = int(encoder.model.config.max_position_embeddings) - self.first_position
         self.window = min(self.n_positions, WINDOW)
         # Tokens that must fit beside the query: with less than a quarter, windows would mostly hold the query.
         self._min_room = self.window // 4 if long == "chunk" else 1
@@ -216,7 +213,9 @@ class WordTokenizer:
         if self.long == "chunk":
             n_read, fits = words.n_words, room >= self._min_room
         else:
-            n_read = words.count_fitting(room)
+            ends = np.cumsum(words.per_word) - np.repeat(words.starts[:-1], words.n_words)
+            fits_word = (ends <= np.repeat(room, words.n_words)).astype(np.int64)
+            n_read = np.diff(_starts(fits_word)[_starts(words.n_words)])
             fits = (n_read == words.n_words) & (room >= 0)
             if self.long == "truncate":
                 fits |= room >= self._min_room
@@ -244,7 +243,13 @@ class WordTokenizer:
 
     def _assemble(self, words: WordTokens, queries: WordTokens, n_words: IntArray) -> TokenTable:
         """Put special tokens, words and queries together, for all texts at once, window after window."""
-        text_of, n_tokens = self._windows(words.n_tokens, self._room(queries))
+        # Windows: all are full but the last of each text.
+        room, n_windows = self._room(queries), np.ones(len(n_words), dtype=np.int64)
+        if self.long == "chunk":
+            n_windows = np.maximum(1, -(-words.n_tokens // np.maximum(1, room)))
+        text_of = np.repeat(np.arange(len(room)), n_windows)
+        n_tokens = room[text_of]
+        n_tokens[np.cumsum(n_windows) - 1] = words.n_tokens - (n_windows - 1) * room
         # Each window is five segments: special tokens, words, special tokens, query, special tokens. All are gathered
         # from one pool of tokens; those of texts without a query have other special tokens, and fewer.
         special = [*self._single.ids, *self._pair.ids]
@@ -262,38 +267,17 @@ class WordTokenizer:
         places = ranges(np.stack(segments, 1).ravel(), counts.ravel())
         types = np.array([self._single.types, self._pair.types], dtype=np.int32)[has_query][:, [0, 0, 0, 1, 1]]
         lengths = counts.sum(1)
+        # Beyond the encoder's length, neighbors share a position.
+        places_in_text, length = ranges(np.zeros_like(lengths), lengths), np.repeat(lengths, lengths)
+        is_long = length > self.n_positions
+        places_in_text[is_long] = places_in_text[is_long] * self.n_positions // length[is_long]
         windows = np.searchsorted(text_of, np.arange(len(n_words) + 1))  # where the windows of each text begin
         return TokenTable(
             ids=pool[places],
             types=np.repeat(types.ravel(), counts.ravel()),
-            positions=self._positions(lengths),
+            positions=(places_in_text + self.first_position).astype(np.int32),
             word_of=word_of[places],
             starts=_starts(lengths)[windows],
             n_words=n_words,
             n_read=words.n_words,
         )
-
-    def _windows(self, n_tokens: IntArray, room: IntArray) -> tuple[IntArray, IntArray]:
-        """Cut texts into windows, all full but the last: the text of each window, and its number of word tokens."""
-        n_windows = np.maximum(1, -(-n_tokens // np.maximum(1, room))) if self.long == "chunk" else np.ones_like(room)
-        text_of = np.repeat(np.arange(len(room)), n_windows)
-        sizes = room[text_of]
-        sizes[np.cumsum(n_windows) - 1] = n_tokens - (n_windows - 1) * room
-        return text_of, sizes
-
-    def _positions(self, lengths: IntArray) -> Flat:
-        """Compute the positions of tokens; beyond the encoder's length, neighbors share a position."""
-        places = ranges(np.zeros_like(lengths), lengths)
-        length = np.repeat(lengths, lengths)
-        is_long = length > self.n_positions
-        places[is_long] = places[is_long] * self.n_positions // length[is_long]
-        return (places + self.first_position).astype(np.int32)
-
-
-def _positions_of(encoder: Encoder) -> tuple[int, int]:
-    """Find where an encoder's positions begin and how many there are."""
-    config = encoder.model.config
-    table = getattr(encoder.embeddings, "position_embeddings", None)
-    padding = getattr(table, "padding_idx", None)
-    first = 0 if padding is None else int(padding) + 1
-    return first, int(config.max_position_embeddings) - first

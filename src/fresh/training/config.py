@@ -8,7 +8,9 @@ import numpy as np
 from fresh.config import check_above, check_min, raise_all
 from fresh.nn.config import AttentionDropout, NetworkConfig
 
-FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
+REMOVED = ("frozen_gb", "frozen_folder")
+"""Settings of earlier versions, which their grid files and reports may mention; they affected speed only."""
+FREE = ("device", "frozen", "recording", *REMOVED)
 """Settings of where and how fast a training runs; they do not change its result."""
 
 # With these values, training is what it was before the settings existed: a run keeps the key that it had.
@@ -25,24 +27,11 @@ class EngineConfig:
 
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Number format of training: auto is bf16 on an NVIDIA GPU that supports it, and fp32 elsewhere."""
-    frozen: Literal["auto", "memory", "file", "off"] = "auto"
-    """Where to cache the output of frozen layers, so that they run once: memory (of the GPU, if there is one), file,
-    off (frozen layers run in every step), or auto (memory while there is room, then a file)."""
-    frozen_gb: float | None = None
-    """Gigabytes of memory that frozen=auto may use. By default, half of the free memory."""
-    frozen_folder: str | None = None
-    """Folder that keeps the output of frozen layers for later runs. By default, nothing is kept after the run."""
+    frozen: Literal["auto", "off"] = "auto"
+    """Whether to cache the output of frozen layers, so that they run once: auto (in memory, of the GPU if there is one,
+    or in a temporary file if it does not fit) or off (frozen layers run in every step)."""
     recording: bool = True
     """On a GPU, capture training steps as CUDA graphs and replay them."""
-
-    def __post_init__(self) -> None:
-        raise_all(
-            *check_min(0, frozen_gb=0 if self.frozen_gb is None else self.frozen_gb),
-            "frozen_folder is empty. Name a folder, or leave it out." if self.frozen_folder == "" else None,
-            "frozen_folder has no effect with frozen=off. Leave it out, or choose another value of frozen."
-            if self.frozen_folder and self.frozen == "off"
-            else None,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,11 @@ class GraphedTrainStep(TrainStep):
         """Make one step."""
         shape = (batch.n_texts, batch.width)
         self.counts[shape] += 1
-        self._limit_queue()
+        # Otherwise progress would show the steps that are queued, not those that are done.
+        if self.counts.total() % _MAX_AHEAD == 0:
+            self.events.append(self.stream.record_event())
+            if len(self.events) > 1:
+                self.events.pop(0).synchronize()
         # A stream for each training, so that those side by side do not wait for each other.
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
@@ -84,7 +88,7 @@ class GraphedTrainStep(TrainStep):
             graph.replay()
 
     def _try_capture(self, shape: Shape) -> None:
-        """Capture a step; without memory for that, steps of this shape run without a graph in this epoch."""
+        # Without memory for that, steps of this shape run without a graph in this epoch.
         n_texts, width = shape
         numbers = torch.full((n_texts,), -1, device=self.device)
         graph = torch.cuda.CUDAGraph()
@@ -125,13 +129,6 @@ class GraphedTrainStep(TrainStep):
         """Count steps from 1 again, and try again what did not fit into memory."""
         super().start_epoch()
         self.too_large.clear()
-
-    def _limit_queue(self) -> None:
-        # Otherwise progress would show the steps that are queued, not those that are done.
-        if self.counts.total() % _MAX_AHEAD == 0:
-            self.events.append(self.stream.record_event())
-            if len(self.events) > 1:
-                self.events.pop(0).synchronize()
 
     def finish_epoch(self) -> int | None:
         """Wait for all steps, and return the first one whose gradients were not finite, if any."""

@@ -1,17 +1,14 @@
-"""Frozen layers run once: their output is cached on the GPU, in memory or in a mapped file."""
+"""Frozen layers run once: their output is cached on the GPU, in memory or in a temporary file."""
 
 import hashlib
 import itertools
 import os
-import shutil
 import tempfile
-import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
+import numpy as np
 import psutil
 import torch
 from rich.filesize import decimal
@@ -24,104 +21,69 @@ from fresh.nn.network import Network
 from fresh.progress import Progress
 from fresh.training.config import EngineConfig
 
-_VERSION = b"1"
-"""Part of each key: another version never reads the files of this one."""
 _SHARE = 0.5
-"""Share of the free memory to use, unless the settings name a number of gigabytes."""
+"""Share of the free memory that the cache may take."""
 
 
 class FeatureStore:
-    """Keeps the output of frozen layers for as long as it lives; with a folder, for later runs too."""
+    """Keeps the output of frozen layers as long as it lives: in memory, or in a temporary file if it does not fit."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
-        self.folder = None if config.frozen_folder is None else Path(config.frozen_folder)
         self._in_memory: dict[str, Tensor] = {}
         self._in_files: dict[str, Tensor] = {}
-        self._temporary: Path | None = None
 
     def fetch(
-        self, key: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device, fill: Callable[[Tensor], None]
-    ) -> Tensor:
-        """Return the rows with a key; compute and keep them if they are not there.
+        self,
+        key: str,
+        shape: tuple[int, int],
+        dtype: torch.dtype,
+        device: torch.device,
+        fill: Callable[[Tensor], object],
+    ) -> tuple[Tensor, str]:
+        """Return the rows with a key, and where they are kept; compute them if they are not there.
 
         :param shape: How many rows, and how wide they are.
         :param device: Where they are computed, and kept if there is room.
         :param fill: Writes all rows into a tensor.
         """
-        for cache in (self._in_memory, self._in_files):
-            if key in cache:
-                return cache[key]
-        if not self._fits(shape[0] * shape[1] * dtype.itemsize, device):
-            self._in_files[key] = self._open_file(key, shape, dtype, fill)
-            return self._in_files[key]
-        if self.folder is not None:
-            rows = self._open_file(key, shape, dtype, fill).to(device, copy=True)
-        else:
-            rows = torch.empty(shape, dtype=dtype, device=device)
+        n_bytes = shape[0] * shape[1] * dtype.itemsize
+        if key not in self._in_memory and key not in self._in_files:
+            if n_bytes > _free_bytes(device):
+                self._in_memory = {}  # what was cached earlier makes room
+            in_file = n_bytes > _free_bytes(device)
+            if in_file:
+                rows = _map_file(n_bytes).view(dtype).view(shape)
+            else:
+                rows = torch.empty(shape, dtype=dtype, device=device)
             fill(rows)
-        self._in_memory[key] = rows
-        return rows
-
-    def describe_place(self, key: str) -> str:
-        """Say where the rows with a key are kept."""
+            (self._in_files if in_file else self._in_memory)[key] = rows
         if key in self._in_files:
-            return f"a file in {self.folder}" if self.folder else "a temporary file"
-        return "GPU memory" if self._in_memory[key].is_cuda else "memory"
-
-    def _fits(self, n_bytes: int, device: torch.device) -> bool:
-        if self.config.frozen != "auto":
-            return self.config.frozen == "memory"
-        if n_bytes > self._free_bytes(device):
-            self._in_memory = {}  # what was cached earlier makes room
-        return n_bytes <= self._free_bytes(device)
-
-    def _free_bytes(self, device: torch.device) -> float:
-        if self.config.frozen_gb is not None:
-            return self.config.frozen_gb * 1e9 - sum(rows.nbytes for rows in self._in_memory.values())
-        is_gpu = device.type == "cuda"
-        return _SHARE * (torch.cuda.mem_get_info(device)[0] if is_gpu else psutil.virtual_memory().available)
-
-    def _open_file(
-        self, key: str, shape: tuple[int, int], dtype: torch.dtype, fill: Callable[[Tensor], None]
-    ) -> Tensor:
-        """Map the file with some rows into memory, and write it first if it is not there."""
-        folder = self.folder or self._temporary
-        if folder is None:
-            folder = self._temporary = Path(tempfile.mkdtemp(prefix="fresh-"))
-            # Rows that are still mapped stay readable after that.
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        path, n_bytes = folder / f"{key}.bin", shape[0] * shape[1] * dtype.itemsize
-        if not path.is_file() or path.stat().st_size != n_bytes:
-            partial = path.with_suffix(f".{os.getpid()}.partial")  # several processes may share a folder
-            try:
-                _reserve(partial, n_bytes)
-                fill(_map_rows(partial, shape, dtype, shared=True))
-                partial.replace(path)
-            finally:
-                with suppress(OSError):
-                    partial.unlink(missing_ok=True)
-        return _map_rows(path, shape, dtype, shared=False)
+            return self._in_files[key], "a temporary file"
+        rows = self._in_memory[key]
+        return rows, "GPU memory" if rows.is_cuda else "memory"
 
 
-def _reserve(path: Path, n_bytes: int) -> None:
+def _free_bytes(device: torch.device) -> float:
+    is_gpu = device.type == "cuda"
+    return _SHARE * (torch.cuda.mem_get_info(device)[0] if is_gpu else psutil.virtual_memory().available)
+
+
+def _map_file(n_bytes: int) -> Tensor:
+    # A file without a name: the system deletes it with its last mapping, also after a crash.
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
+        with tempfile.TemporaryFile() as file:
             # Take the space now: if the disk fills up later, writing to a mapped file ends the process (SIGBUS).
-            if hasattr(os, "posix_fallocate") and n_bytes:
+            if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             else:
                 file.truncate(n_bytes)
+            return torch.from_numpy(np.memmap(file, np.uint8, "r+", shape=(n_bytes,)))
     except OSError as error:
         raise OSError(
-            f"The output of the frozen layers ({decimal(n_bytes)}) cannot be written to {path.parent}: "
-            f"{error.strerror}. Choose another frozen_folder, leave it out, or set frozen=off."
+            f"The output of the frozen layers ({decimal(n_bytes)}) fits neither into memory nor into "
+            f"{tempfile.gettempdir()}: {error.strerror}. Set TMPDIR to a folder with more room, or frozen=off."
         ) from error
-
-
-def _map_rows(path: Path, shape: tuple[int, int], dtype: torch.dtype, shared: bool) -> Tensor:
-    return torch.from_file(str(path), shared=shared, size=shape[0] * shape[1], dtype=dtype).view(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +128,8 @@ def cache_inputs(
             run_batches(table.lengths, device, work, network.budget_share)
 
     key, shape = _cache_key(network.n_frozen, split.lower, table, dtype), (len(table.ids), network.encoder.width)
-    states = store.fetch(key, shape, dtype, device, fill)
-    size, place = decimal(states.nbytes), store.describe_place(key)
-    about = f"{network.n_frozen} frozen layers run once, their output ({size}) is kept in {place}"
+    states, place = store.fetch(key, shape, dtype, device, fill)
+    about = f"{network.n_frozen} frozen layers run once, their output ({decimal(states.nbytes)}) is kept in {place}"
     if states.device == device:
         return CachedInputs(table, tokens, device, partial(tokens.batch, states=states), about)
     index = Collator(table, states.device, padding=0)  # finds places only
@@ -187,7 +148,7 @@ def _cache_key(n_layers: int, lower: PreTrainedModel, table: TokenTable, dtype: 
     # Not the names of files: an encoder in a folder can change, and two corpora can share texts.
     weights = itertools.chain.from_iterable(lower.state_dict().items())
     tokens = map(torch.from_numpy, (table.ids, table.types, table.positions, table.starts))
-    digest = hashlib.blake2b(_VERSION, digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for part in (f"{dtype} {n_layers}", lower.config.to_json_string(), *weights, *tokens):
         # Each part begins with its kind and size: no two lists of parts give the same bytes.
         if isinstance(part, str):
