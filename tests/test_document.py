@@ -231,7 +231,7 @@ def test_the_highlighted_characters_are_the_kept_words(document: Document, data:
     "spans", [([0, 4], [5, 8]), [(0, 4), (5, 8)], ((0, 4), (5, np.int64(8))), ((False, 4), (5, 8))]
 )
 def test_spans_are_tuples_of_integers(spans: Any) -> None:
-    with pytest.raises(TypeError, match=r"spans of document 'd' must be a tuple of tuples of two integers"):
+    with pytest.raises(TypeError, match=r"^Document 'd': spans must be a tuple of tuples of two integers"):
         Document("good bad", ("good", "bad"), spans, id="d")
 
 

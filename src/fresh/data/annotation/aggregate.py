@@ -100,11 +100,15 @@ def _merge(answers: Answers, config: DataConfig) -> Row:
     if unnamed and len(questions) > 1:
         problem = f"it has the questions {', '.join(questions)}."
         raise RowError(row.place, problem, "Name the one that gives the label with `label`.")
-    # Annotators who skipped a question have no vote on it.
     for question in questions:
-        chosen = [annotation.choices[question] for annotation in annotations if question in annotation.choices]
         name = config.label if unnamed else question
-        values[name] = _majority_label(row, chosen) if name == config.label else chosen[0]
+        # Annotators who skipped a question have no vote on it.
+        chosen = [annotation.choices[question] for annotation in annotations if question in annotation.choices]
+        votes = Counter(choice for choice in chosen if choice is not None).most_common(2)
+        if name == config.label and len({n_votes for _, n_votes in votes}) < len(votes):
+            tied = " or ".join(str(choice) for choice, _ in votes)
+            raise RowError(row.place, f"its annotators disagree on the label: {tied}.", FIX)
+        values[name] = chosen[0] if name != config.label else votes[0][0] if votes else None
     if config.rationale:
         # An annotator who marked nothing votes against every word; one who was not asked to mark does not vote.
         spans = tuple(annotation.spans for annotation in annotations if annotation.spans is not None)

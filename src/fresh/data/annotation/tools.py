@@ -145,10 +145,8 @@ def export_paths(path: str | Path, tool: str) -> tuple[Path, ...]:
         raise DataError(suggest(tool, "a tool that can be exported to", TOOLS))
     exporter, target = TOOLS[tool], Path(path)
     if not target.name.endswith(exporter.ending):
-        raise DataError(
-            f"{exporter.title} reads {exporter.ending} files, but the output is {target.name}. "
-            f"Give it the ending {exporter.ending}."
-        )
+        problem = f"{exporter.title} reads {exporter.ending} files, but the output is {target.name}."
+        raise DataError(f"{problem} Give it the ending {exporter.ending}.")
     check_output(target, overwrite=True)
     config = target.with_name(target.name.removesuffix(exporter.ending) + exporter.config_ending)
     return (target, config) if exporter.config_ending else (target,)
@@ -167,19 +165,14 @@ def read_explanations(rows: Iterable[Row], documents: Iterable[Document]) -> Ite
         if document is None:
             problem = f"there is no document {row.values.get('id')!r} in the input, or not in this order."
             raise RowError(row.place, problem, "Give the file that was explained, with the same `text` and `id`.")
-        yield _parse_explanation(row, document)
-
-
-def _parse_explanation(row: Row, document: Document) -> Explanation:
-    values = row.values
-    try:
-        spans = tuple((int(item["start"]), int(item["end"])) for item in values["rationale"])
-        prediction = Prediction(str(values["label"]), {str(k): float(v) for k, v in values["probabilities"].items()})
-        expected = [str(item["text"]) for item in values["rationale"]]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            f"{row.place}: this is not a record of an explanation. Give a file that fresh explain wrote."
-        ) from error
-    check_span_texts(row, document.text, spans, expected)
-    mask = Mask.from_spans(to_word_spans(spans, document), len(document.words))
-    return Explanation(document, mask, document.cut(mask), prediction)
+        try:
+            spans = tuple((int(item["start"]), int(item["end"])) for item in row.values["rationale"])
+            expected = [str(item["text"]) for item in row.values["rationale"]]
+            probabilities = {str(label): float(share) for label, share in row.values["probabilities"].items()}
+            prediction = Prediction(str(row.values["label"]), probabilities)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            problem = "this is not a record of an explanation."
+            raise RowError(row.place, problem, "Give a file that fresh explain wrote.") from error
+        check_span_texts(row, document.text, spans, expected)
+        mask = Mask.from_spans(to_word_spans(spans, document), len(document.words))
+        yield Explanation(document, mask, document.cut(mask), prediction)
