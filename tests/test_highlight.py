@@ -80,7 +80,7 @@ def test_control_characters_are_shown_and_others_stay() -> None:
 # In a notebook
 
 
-def test_a_notebook_shows_the_answer_and_the_words_it_was_computed_from() -> None:
+def test_a_notebook_shows_the_answer_the_query_and_the_words_that_were_read() -> None:
     html = explanation("a very good film", Mask.from_spans(((1, 3),), 4))._repr_html_()
     parts = Parts(html)
     shown = " ".join("".join(text for text, _ in parts.texts).split())
@@ -89,9 +89,6 @@ def test_a_notebook_shows_the_answer_and_the_words_it_was_computed_from() -> Non
     assert parts.inside("mark") == "very good"
     assert html.index("<bdi>pos</bdi></div><div") < html.index("<bdi>neg</bdi></div><div")  # the likelier bar is first
     assert "width:75.0%" in html
-
-
-def test_a_notebook_shows_the_query() -> None:
     html = explanation("It was late.", Mask.from_spans(((1, 2),), 4), "Was it <late>?")._repr_html_()
     assert "Query: <bdi>Was it &lt; late &gt; ?</bdi>" in html
     assert "1 word was read, 25% of the text." in html

@@ -1,4 +1,3 @@
-import io
 import json
 import tarfile
 from pathlib import Path
@@ -8,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_files import annotation, eraser_files, evidence, write_folder, write_tar
+from data_files import annotation, eraser_files, evidence, sparse_tar, write, write_folder, write_tar
 from fresh.data.corpora import CORPORA
-from fresh.data.eraser import EraserCorpus, open_eraser
+from fresh.data.eraser import read_eraser
 from fresh.data.splits import DataConfig, Splits, load_splits
 from fresh.document import Example, Mask
 from fresh.errors import DataError
@@ -111,10 +110,10 @@ def test_movies_keep_evidence_when_they_drop_the_query(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=6))
-def test_the_mask_is_the_union_of_all_groups(spans: list[list[int]]) -> None:
+def test_the_mask_is_the_union_of_all_groups(tmp_path_factory: pytest.TempPathFactory, spans: list[list[int]]) -> None:
     row = annotation("a", "POS", *([evidence("a", start, end)] for start, end in spans))
-    corpus = EraserCorpus("c", {"a": "w " * 20}, {"a": 20}, {"train": ("train.jsonl", json.dumps(row).encode())})
-    [read] = corpus.read_rows("train")
+    folder = write_folder(tmp_path_factory.mktemp("c"), eraser_files({"a": "w " * 20}, train=[row]))
+    [read] = read_eraser(folder)["train"]
     covered = {word for start, end in spans for word in range(start, end)}
     assert set(Mask.from_spans(read.values["rationale"], 20).kept.nonzero()[0]) == covered
 
@@ -125,22 +124,24 @@ def test_no_evidence_differs_from_unknown_evidence(tmp_path: Path) -> None:
     assert (empty.human, unknown.human) == (Mask.from_spans([], 6), None)
 
 
-def test_links_and_climbing_paths_in_a_tar_do_no_harm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+def test_links_and_climbing_paths_in_a_tar_do_no_harm(tmp_path: Path, kind: bytes) -> None:
     (tmp_path / "secret.txt").write_text("secret")
-    path = write_tar(tmp_path / "c.tar", files() | {"../../evil.txt": b"evil"})
+    rows = [GOOD, annotation("x", "POS", docids=["link.txt"])]
+    path = write_tar(tmp_path / "c.tar", files(test=rows) | {"../../evil.txt": b"evil"})
     with tarfile.open(path, "a") as tar:
-        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
-            link = tarfile.TarInfo(f"corpus/docs/link{kind.decode()}.txt")
-            link.type, link.linkname = kind, str(tmp_path / "secret.txt")
-            tar.addfile(link)
-    assert set(open_eraser(path).documents) == set(DOCS)
+        link = tarfile.TarInfo("corpus/docs/link.txt")
+        link.type, link.linkname = kind, str(tmp_path / "secret.txt")
+        tar.addfile(link)
+    with pytest.raises(DataError, match=r"test\.jsonl, line 2: there is no document 'link\.txt'"):
+        load_splits(path, DEFAULT, seed=0)
     assert {item.name for item in tmp_path.iterdir()} == {"c.tar", "secret.txt"}
 
 
 def test_hidden_files_are_skipped(tmp_path: Path) -> None:
     content = files() | {"docs/._a.txt": b"\xff"}
-    assert set(open_eraser(write_folder(tmp_path / "f", content)).documents) == set(DOCS)
-    assert set(open_eraser(write_tar(tmp_path / "c.tar", content)).documents) == set(DOCS)
+    check(load_splits(write_folder(tmp_path / "f", content), DEFAULT, seed=0))
+    check(load_splits(write_tar(tmp_path / "c.tar", content), DEFAULT, seed=0))
 
 
 def test_a_row_with_a_bad_span_can_be_left_out(tmp_path: Path) -> None:
@@ -201,12 +202,7 @@ def test_a_document_that_is_too_large_is_refused(tmp_path: Path, where: str) -> 
 
 
 def test_a_file_with_holes_in_a_tar_is_refused(tmp_path: Path) -> None:
-    path = write_tar(tmp_path / "c.tar", files())
-    hole = tarfile.TarInfo("corpus/docs/z.txt")
-    hole.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(2**40)}
-    hole.size = 1
-    with tarfile.open(path, "a", format=tarfile.PAX_FORMAT) as tar:
-        tar.addfile(hole, io.BytesIO(b"a"))
+    path = write(tmp_path / "c.tar", sparse_tar("corpus/docs/z.txt"))
     with pytest.raises(DataError, match=r"c\.tar: corpus/docs/z\.txt has holes.*--sparse"):
         load_splits(path, DEFAULT, seed=0)
 

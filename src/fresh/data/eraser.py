@@ -4,8 +4,8 @@ import gzip
 import io
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,74 +20,6 @@ SPLIT_FILES = {"train.jsonl": "train", "val.jsonl": "dev", "dev.jsonl": "dev", "
 FIX = "Keep the layout of the ERASER benchmark (DeYoung et al., 2020)."
 
 
-@dataclass(frozen=True, slots=True)
-class EraserCorpus:
-    """The documents and annotations of a corpus."""
-
-    name: str
-    documents: Mapping[str, str]
-    """Texts by document name."""
-    n_words: Mapping[str, int]
-    """Numbers of words by document name."""
-    annotations: Mapping[str, tuple[str, bytes]]
-    """File name and JSON lines by split."""
-    limits: ReadLimits = LIMITS
-
-    def read_rows(self, split: str) -> Iterator[Row]:
-        """Read the rows of a split: id, text, label, query, and a rationale in words."""
-        file, content = self.annotations[split]
-        name = f"{self.name}/{file}"
-        for row in refuse_empty(parse_json_lines(io.BytesIO(content), name, self.limits), name):
-            try:
-                yield row if row.error else self._join(row)
-            except RowError as error:
-                yield replace(row, values={}, error=error)
-
-    def _join(self, row: Row) -> Row:
-        """Join the documents that an annotation is about, and move its evidence with them."""
-        groups = row.values.get("evidences")
-        try:
-            items = [item for group in (() if groups is None else groups) for item in group]
-            evidence = [(str(item["docid"]), int(item["start_token"]), int(item["end_token"])) for item in items]
-        except (KeyError, TypeError, ValueError) as error:
-            problem = "the evidences are not groups of spans with docid, start_token and end_token."
-            raise RowError(row.place, problem, FIX) from error
-        names = self._find_documents(row, [docid for docid, _, _ in evidence])
-        sizes = [self.n_words[name] for name in names]
-        offsets = dict(zip(names, (np.cumsum(sizes) - sizes).tolist(), strict=True))
-        spans = []
-        for docid, start, end in evidence:
-            offset, n_words = offsets[docid], self.n_words[docid]
-            if start != end:
-                check_span(start, end, n_words, "words", row.place)
-                spans.append((offset + start, offset + end))
-            else:  # its scorer counts empty spans, which nothing can match: they stay, inside their own document
-                spans.append((offset + max(0, min(start, n_words - 1)),) * 2)
-        values: dict[str, Any] = {
-            "id": row.values.get("annotation_id"),
-            "text": "\n".join(self.documents[name] for name in names),
-            "label": row.values.get("classification"),
-            "query": row.values.get("query"),
-            "rationale": None if groups is None else [(start, end) for start, end in spans if start < end],
-        }
-        parts = tuple(zip(names, sizes, strict=True))
-        return replace(row, values=values, parts=parts, evidence=None if groups is None else tuple(spans))
-
-    def _find_documents(self, row: Row, evidence: Iterable[str]) -> list[str]:
-        """List the documents of an annotation: those in docids and evidence, or the one that its id names."""
-        docids = row.values.get("docids") or []
-        if not isinstance(docids, list) or not all(isinstance(name, str) for name in docids):
-            raise RowError(row.place, "docids must be a list of document names.", FIX)
-        names = list(dict.fromkeys([*docids, *evidence]))
-        if not names:
-            whole = str(row.values.get("annotation_id"))
-            names = [whole if whole in self.documents else whole.partition(":")[0]]
-        missing = next((name for name in names if name not in self.documents), None)
-        if missing is not None:
-            raise RowError(row.place, f"there is no document {missing!r}.", "Put it into docs/ or docs.jsonl.")
-        return names
-
-
 def is_eraser(path: Path) -> bool:
     """Recognize an ERASER folder, or a tar."""
     if path.is_dir():
@@ -95,28 +27,90 @@ def is_eraser(path: Path) -> bool:
     return path.name.lower().endswith(TAR_ENDINGS)
 
 
-def open_eraser(path: Path, limits: ReadLimits = LIMITS) -> EraserCorpus:
-    """Read all files of an ERASER folder or tar."""
+def read_eraser(path: Path, limits: ReadLimits = LIMITS) -> dict[str, Iterator[Row]]:
+    """Read the rows of each split of an ERASER folder or tar: id, text, label, query, and a rationale in words."""
+    files = _read_tar(path, limits)
     if path.is_dir():
         paths = [*(path / name for name in (*SPLIT_FILES, "docs.jsonl")), *sorted((path / "docs").rglob("*"))]
         visible = (file for file in paths if file.is_file() and not file.name.startswith("."))
         files = ((PurePosixPath(file.relative_to(path).as_posix()), file.read_bytes()) for file in visible)
-    else:
-        files = _read_tar(path, limits)
     documents: dict[str, str] = {}
     annotations: dict[str, tuple[str, bytes]] = {}
-    for name, content in files:
-        if "docs" in name.parts[:-1] or name.name == "docs.jsonl":
-            documents.update(_parse_documents(name, content, f"{path.name}/{name}", limits))
-        elif name.name in SPLIT_FILES:
-            split = SPLIT_FILES[name.name]
+    for file, content in files:
+        if "docs" in file.parts[:-1] or file.name == "docs.jsonl":
+            documents.update(_parse_documents(file, content, f"{path.name}/{file}", limits))
+        elif file.name in SPLIT_FILES:
+            split = SPLIT_FILES[file.name]
             if split in annotations:
                 raise DataError(f"{path.name} holds two files for {split}. Give a tar or folder of one corpus.")
-            annotations[split] = (name.name, content)
+            annotations[split] = (f"{path.name}/{file.name}", content)
     if "train" not in annotations or not documents:
         raise DataError(f"{path.name} is not an ERASER corpus: it needs train.jsonl, and docs/ or docs.jsonl. {FIX}")
-    n_words = {name: len(text.split()) for name, text in documents.items()}
-    return EraserCorpus(path.name, documents, n_words, annotations, limits)
+    texts = {name: (text, len(text.split())) for name, text in documents.items()}
+    return {
+        split: (_join(row, texts) for row in refuse_empty(parse_json_lines(io.BytesIO(content), name, limits), name))
+        for split, (name, content) in annotations.items()
+    }
+
+
+def _join(row: Row, texts: Mapping[str, tuple[str, int]]) -> Row:
+    """Join the documents that an annotation is about, and move its evidence with them; keep what is wrong as its error.
+
+    :param texts: Text and number of words by document name.
+    """
+    if row.error:
+        return row
+    try:
+        evidence = _parse_evidence(row)
+        names = _find_documents(row, [docid for docid, _, _ in evidence or ()], texts)
+        sizes = [texts[name][1] for name in names]
+        offsets = dict(zip(names, (np.cumsum(sizes) - sizes).tolist(), strict=True))
+        spans = []
+        for docid, start, end in evidence or ():
+            offset, n_words = offsets[docid], texts[docid][1]
+            if start != end:
+                check_span(start, end, n_words, "words", row.place)
+                spans.append((offset + start, offset + end))
+            else:  # ERASER's scorer counts empty spans, which nothing can match: they stay, in their own document
+                inside = offset + max(0, min(start, n_words - 1))
+                spans.append((inside, inside))
+    except RowError as error:
+        return replace(row, values={}, error=error)
+    values: dict[str, Any] = {
+        "id": row.values.get("annotation_id"),
+        "text": "\n".join(texts[name][0] for name in names),
+        "label": row.values.get("classification"),
+        "query": row.values.get("query"),
+        "rationale": None if evidence is None else [(start, end) for start, end in spans if start < end],
+    }
+    parts = tuple(zip(names, sizes, strict=True))
+    return replace(row, values=values, parts=parts, evidence=None if evidence is None else tuple(spans))
+
+
+def _parse_evidence(row: Row) -> list[tuple[str, int, int]] | None:
+    groups = row.values.get("evidences")
+    if groups is None:
+        return None
+    try:
+        return [(str(item["docid"]), int(item["start_token"]), int(item["end_token"])) for g in groups for item in g]
+    except (KeyError, TypeError, ValueError) as error:
+        problem = "the evidences are not groups of spans with docid, start_token and end_token."
+        raise RowError(row.place, problem, FIX) from error
+
+
+def _find_documents(row: Row, evidence: Iterable[str], texts: Container[str]) -> list[str]:
+    """List the documents of an annotation: those in docids and evidence, or the one that its id names."""
+    docids = row.values.get("docids") or []
+    if not isinstance(docids, list) or not all(isinstance(name, str) for name in docids):
+        raise RowError(row.place, "docids must be a list of document names.", FIX)
+    names = list(dict.fromkeys([*docids, *evidence]))
+    if not names:
+        whole = str(row.values.get("annotation_id"))
+        names = [whole if whole in texts else whole.partition(":")[0]]
+    missing = next((name for name in names if name not in texts), None)
+    if missing is not None:
+        raise RowError(row.place, f"there is no document {missing!r}.", "Put it into docs/ or docs.jsonl.")
+    return names
 
 
 def _parse_documents(file: PurePosixPath, content: bytes, place: str, limits: ReadLimits) -> Iterator[tuple[str, str]]:

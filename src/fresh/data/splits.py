@@ -12,7 +12,7 @@ import numpy as np
 
 from fresh.data.annotation.tools import check_format
 from fresh.data.config import COLUMNS, DataConfig
-from fresh.data.eraser import is_eraser, open_eraser
+from fresh.data.eraser import is_eraser, read_eraser
 from fresh.data.examples import BadRows, parse_examples, read_documents, read_examples
 from fresh.data.fingerprints import dataset_digest
 from fresh.data.readers import READERS, read_rows
@@ -100,11 +100,11 @@ def _open_parts(data: Any, config: DataConfig, bad: BadRows | None) -> dict[str,
     path = Path(data) if isinstance(data, str | os.PathLike) else None
     if path is not None and is_eraser(path):
         check_format(path.name, "eraser", config)
-        corpus = open_eraser(path, config.limits)
         # ERASER's fields have fixed names, whatever the columns of tables; its queries can be left out.
         columns = {name: getattr(DataConfig(), name) for name in COLUMNS} | {"query": config.query and "query"}
         own = replace(config, tokenised=True, format="auto", **columns)
-        return {split: parse_examples([corpus.read_rows(split)], own, bad) for split in corpus.annotations}
+        splits = read_eraser(path, config.limits)
+        return {split: parse_examples([rows], own, bad) for split, rows in splits.items()}
     if path is not None and path.is_dir():
         files = [(split, path / f"{stem}{ending}") for split, stem in FILE_NAMES for ending in READERS]
         found = [(split, file.name, file) for split, file in files if file.is_file()]
