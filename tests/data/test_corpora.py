@@ -66,26 +66,21 @@ def test_a_corpus_has_its_published_size(corpora_dir: Path, read_corpus: ReadCor
         assert len(shares) == (len(part) if name in SHARES else 0)
         assert not shares or np.mean(shares) == pytest.approx(SHARES[name][i], abs=0.00051)
         assert {bool(e.document.query) for e in part} == {name in ("evinf", "multirc")}
-
-
-@pytest.mark.parametrize("name", ["sst", "evinf"])
-def test_a_corpus_is_found_in_its_own_folder(corpora_dir: Path, read_corpus: ReadCorpus, name: str) -> None:
-    assert read_corpus(name, corpora_dir / name) == read_corpus(name, corpora_dir)
+        # An empty rationale is not an unknown one: one film has it.
+        assert sum(e.human is not None and not e.human.kept.any() for e in part) == (name == "movies" and i == 0)
 
 
 @pytest.mark.parametrize(
     ("name", "place"),
-    [("sst", f"sst/{TREEBANK}"), ("movies", "eraser/movies.tar.gz"), ("multirc", "eraser/multirc.tar.gz")],
+    [
+        *(("sst", "sst"), ("evinf", "evinf"), ("sst", f"sst/{TREEBANK}")),
+        *((name, f"eraser/{name}.tar.gz") for name in ("movies", "multirc")),
+    ],
 )
-def test_the_published_file_gives_the_same_examples(
+def test_its_own_folder_or_published_file_gives_the_same_examples(
     corpora_dir: Path, read_corpus: ReadCorpus, name: str, place: str
 ) -> None:
     assert contents(CORPORA[name].read(corpora_dir / place)) == contents(read_corpus(name, corpora_dir))
-
-
-def test_an_empty_rationale_is_not_an_unknown_one(corpora_dir: Path, read_corpus: ReadCorpus) -> None:
-    train = read_corpus("movies", corpora_dir).train
-    assert sum(e.human is not None and not e.human.kept.any() for e in train) == 1
 
 
 # Places of files
@@ -108,19 +103,19 @@ def test_json_lines_are_found(tmp_path: Path, name: str, ending: str) -> None:
     assert CORPORA[name].read(tmp_path) == CORPORA[name].read(tmp_path / name)
 
 
-@pytest.mark.parametrize("place", [".", "movies", "eraser/movies"])
-def test_an_unpacked_tar_is_found(tmp_path: Path, place: str) -> None:
-    write_folder(tmp_path / place, ERASER)
-    splits = CORPORA["movies"].read(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        *(("movies", place) for place in (".", "movies", "eraser/movies")),
+        *(("multirc", place) for place in ("multirc.tar.gz", "eraser/multirc.tar.gz", "multirc.tar")),
+    ],
+)
+def test_tars_and_unpacked_tars_are_found(tmp_path: Path, name: str, place: str) -> None:
+    (write_tar if ".tar" in place else write_folder)(tmp_path / place, ERASER)
+    splits = CORPORA[name].read(tmp_path)
+    assert splits == CORPORA[name].read(tmp_path / place)
     assert [e.label for e in splits.train] == ["N", "P"]
-    assert splits.train[0].document.query == ()
-
-
-@pytest.mark.parametrize("place", ["multirc.tar.gz", "eraser/multirc.tar.gz", "multirc.tar"])
-def test_a_tar_is_found(tmp_path: Path, place: str) -> None:
-    write_tar(tmp_path / place, ERASER)
-    assert CORPORA["multirc"].read(tmp_path) == CORPORA["multirc"].read(tmp_path / place)
-    assert CORPORA["multirc"].read(tmp_path).dev[0].document.query == ("?",)
+    assert splits.dev[0].document.query == (() if name == "movies" else ("?",))
 
 
 def test_json_lines_take_precedence_over_published_files(tmp_path: Path) -> None:
@@ -129,35 +124,32 @@ def test_json_lines_take_precedence_over_published_files(tmp_path: Path) -> None
     assert CORPORA["movies"].read(tmp_path).labels == ("x", "y")
 
 
-def test_the_treebank_is_read_as_in_the_paper(tmp_path: Path) -> None:
+def test_the_treebank_is_read_as_in_the_paper_and_refused_if_broken(tmp_path: Path) -> None:
     trees = [
         "(4 (3 (2 It) (2 's)) (2 (2 gonna) (4 (2 -LRB-) (4 (3 Rock) (2 -RRB-)))))",
         "(2 (2 Plain) (2 .))",
         "(0 (1 (2 Caf\u00e9-noir) (2 did)) (2 n't))",
     ]
     with zipfile.ZipFile(tmp_path / TREEBANK, "w") as archive:
-        for split in ("train", "dev", "test"):
+        for split in SPLITS:
             archive.writestr(f"trees/{split}.txt", "\n".join(trees) + "\n")
     for path in (tmp_path, tmp_path / TREEBANK):
         first, second = CORPORA["sst"].read(path).train
         assert (first.document.id, first.label, first.document.text) == ("train_0", "1", "it s gon na rock")
         assert (second.document.id, second.label, second.document.text) == ("train_1", "0", "caf\u00e9 noir did n t")
-
-
-def test_a_broken_treebank_is_refused(tmp_path: Path) -> None:
     (tmp_path / TREEBANK).write_bytes(b"nonsense")
     with pytest.raises(DataError, match=rf"^{TREEBANK}: broken treebank \(File is not a zip file\)"):
         CORPORA["sst"].read(tmp_path)
 
 
+IN_ERASER = ", and ERASER's {}.tar.gz, there, in its folder eraser, or unpacked"
+
+
 @pytest.mark.parametrize(
     ("name", "published"),
     [
-        ("sst", ", and the treebank trainDevTestTrees_PTB.zip"),
-        ("agnews", ""),
-        ("evinf", ""),
-        ("movies", ", and ERASER's movies.tar.gz, there, in its folder eraser, or unpacked"),
-        ("multirc", ", and ERASER's multirc.tar.gz, there, in its folder eraser, or unpacked"),
+        *(("sst", ", and the treebank trainDevTestTrees_PTB.zip"), ("agnews", ""), ("evinf", "")),
+        *((name, IN_ERASER.format(name)) for name in ("movies", "multirc")),
     ],
 )
 def test_the_error_for_a_missing_corpus_lists_the_places(tmp_path: Path, name: str, published: str) -> None:

@@ -135,10 +135,7 @@ RESULT = [
 FIELDS = {"id": "r-1", "text": "A lovely film", "query": "Is it ?"}
 MARKED = [{"start": 2, "end": 8, "label": "RATIONALE"}]
 TASKS = {
-    "label_studio": {
-        "data": FIELDS,
-        "predictions": [{"model_version": "fresh", "score": 0.875, "result": RESULT}],
-    },
+    "label_studio": {"data": FIELDS, "predictions": [{"model_version": "fresh", "score": 0.875, "result": RESULT}]},
     "doccano": {**FIELDS, "cats": ["good"], "entities": [[2, 8, "RATIONALE"]], "probability": 0.875},
     "potato": {**FIELDS, "predictions": {"label": "good", "rationale": MARKED, "confidence": 0.875}},
 }
