@@ -80,20 +80,13 @@ def test_documents_are_found(tmp_path: Path, fields: dict[str, Any], text: str) 
     assert " ".join(read_test_example(tmp_path, {**GOOD, **fields}).document.words) == text
 
 
-def test_evidence_moves_with_its_document(tmp_path: Path) -> None:
-    groups = [[evidence("b.txt", 1, 2), evidence("b.txt", 0, 0)], [evidence("a.txt", 5, 6)]]
+def test_evidence_moves_with_its_document_and_is_kept_once(tmp_path: Path) -> None:
+    groups = [[evidence("b.txt", 1, 2), evidence("b.txt", 0, 0)], [evidence("a.txt", 5, 6), evidence("b.txt", 1, 2)]]
     example = read_test_example(tmp_path, annotation("x", "POS", *groups, docids=["a.txt", "b.txt"]))
     assert example.document.parts == (("a.txt", 6), ("b.txt", 4))
     assert example.evidence == ((7, 8), (6, 6), (5, 6))
     assert example.human is not None
     assert example.document.cut(example.human).words == (".", "dull")
-
-
-def test_spans_are_kept_as_they_are_but_once(tmp_path: Path) -> None:
-    groups = [[evidence("a.txt", 3, 5), evidence("a.txt", 2, 2)], [evidence("a.txt", 0, 1), evidence("a.txt", 1, 2)]]
-    example = read_test_example(tmp_path, annotation("x", "POS", *groups, [evidence("a.txt", 3, 5)], docids=["a.txt"]))
-    assert example.evidence == ((3, 5), (2, 2), (0, 1), (1, 2))
-    assert example.human == Mask.from_spans([(0, 2), (3, 5)], 6)
 
 
 @pytest.mark.parametrize(("start", "place"), [(-1, 0), (0, 0), (5, 5), (6, 5), (99, 5)])
@@ -118,9 +111,11 @@ def test_the_mask_is_the_union_of_all_groups(tmp_path_factory: pytest.TempPathFa
     assert set(Mask.from_spans(read.values["rationale"], 20).kept.nonzero()[0]) == covered
 
 
-def test_no_evidence_differs_from_unknown_evidence(tmp_path: Path) -> None:
+def test_no_evidence_differs_from_unknown_evidence_and_bad_evidence_can_be_left_out(tmp_path: Path) -> None:
     rows = [annotation("a.txt", "POS"), {**GOOD, "annotation_id": "a.txt:1", "evidences": None}]
-    empty, unknown = load_splits(write_folder(tmp_path, files(test=rows)), DEFAULT, seed=0).test
+    wrong = annotation("b.txt:9", "NEG", [evidence("b.txt", 2, 9)])
+    folder = write_folder(tmp_path, files(test=[*rows, wrong]))
+    empty, unknown = load_splits(folder, DataConfig(skip_bad=True), seed=0).test
     assert (empty.human, unknown.human) == (Mask.from_spans([], 6), None)
 
 
@@ -142,12 +137,6 @@ def test_hidden_files_are_skipped(tmp_path: Path) -> None:
     content = files() | {"docs/._a.txt": b"\xff"}
     check(load_splits(write_folder(tmp_path / "f", content), DEFAULT, seed=0))
     check(load_splits(write_tar(tmp_path / "c.tar", content), DEFAULT, seed=0))
-
-
-def test_a_row_with_a_bad_span_can_be_left_out(tmp_path: Path) -> None:
-    wrong = annotation("b.txt:9", "NEG", [evidence("b.txt", 2, 9)])
-    path = write_tar(tmp_path / "c.tar", files(val=[BAD, wrong]))
-    assert len(load_splits(path, DataConfig(skip_bad=True), seed=0).dev) == 1
 
 
 TWO = {f"{name}/{file}": data for name in ("one", "two") for file, data in files().items()}
