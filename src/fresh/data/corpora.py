@@ -47,7 +47,12 @@ class Corpus:
 
     def read(self, folder: Path) -> Splits:
         """Read train, dev and test from JSON lines or the published files, in the folder or its subfolder."""
-        splits = _read_json_lines(folder, self.name) or self.read_published(folder)
+        for place in (folder / self.name, folder):
+            files = [(split, place / f"{split}{ending}") for split in SPLITS for ending in (".jsonl", ".jsonl.gz")]
+            found = {split: file for split, file in files if file.is_file()}  # packed files take precedence
+            if len(found) == len(SPLITS) and not is_eraser(place):
+                return Splits(**{split: tuple(read_examples(file, TOKENIZED)) for split, file in found.items()})
+        splits = self.read_published(folder)
         if splits is None:
             published = f", and {self.published}" if self.published else ""
             places = f"train, dev and test as .jsonl.gz or .jsonl, there and in its folder {self.name}{published}"
@@ -62,15 +67,6 @@ def find_corpus(name: str) -> Corpus:
     if name in CORPORA:
         return CORPORA[name]
     raise DataError(suggest(name, "a corpus", CORPORA))
-
-
-def _read_json_lines(folder: Path, name: str) -> Splits | None:
-    for place in (folder / name, folder):
-        files = [(split, place / f"{split}{ending}") for split in SPLITS for ending in (".jsonl", ".jsonl.gz")]
-        found = {split: file for split, file in files if file.is_file()}  # packed files take precedence
-        if len(found) == len(SPLITS) and not is_eraser(place):
-            return Splits(**{split: tuple(read_examples(file, TOKENIZED)) for split, file in found.items()})
-    return None
 
 
 def _read_eraser(folder: Path, name: str, query: str = "query") -> Splits | None:

@@ -229,14 +229,13 @@ def _parse_list(text: str) -> Iterator[Any]:
     # Decoded all at once, small objects take 30 times the memory of the text.
     decode = json.JSONDecoder().raw_decode
     at = _skip_space(text, _skip_space(text, 0) + 1)
-    if text[at : at + 1] != "]":
-        while True:
-            element, at = decode(text, at)
-            yield element
-            at = _skip_space(text, at)
-            if text[at : at + 1] != ",":
-                break
-            at = _skip_space(text, at + 1)
+    has_more = text[at : at + 1] != "]"
+    while has_more:
+        element, at = decode(text, at)
+        yield element
+        at = _skip_space(text, at)
+        has_more = text[at : at + 1] == ","
+        at = _skip_space(text, at + 1) if has_more else at
     if text[at : at + 1] != "]":
         raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
     end = _skip_space(text, at + 1)
@@ -301,10 +300,8 @@ def _check_header(columns: list[str], name: str, delimiter: str) -> None:
     # Read with the wrong delimiter, a table has one column, and the error would be about a missing column.
     other = next((mark for mark in DELIMITERS if len(columns) == 1 and mark in columns[0]), None)
     if other is not None:
-        problem = (
-            f"the columns are separated by {DELIMITERS[other]}, not by {DELIMITERS[delimiter]}: {columns[0]!r:.60}."
-        )
-        raise DataError(f"{place}: {problem} Save it with commas as .csv, or with tabs as .tsv.")
+        wrong = f"separated by {DELIMITERS[other]}, not by {DELIMITERS[delimiter]}: {columns[0]!r:.60}."
+        raise DataError(f"{place}: the columns are {wrong} Save it with commas as .csv, or with tabs as .tsv.")
     repeated = next((column for column, count in Counter(columns).items() if count > 1), None)
     if repeated is not None:
         raise DataError(f"{place}: two columns have the name {repeated!r:.60}. Give each its own name.")

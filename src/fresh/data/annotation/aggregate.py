@@ -57,26 +57,6 @@ def group_rows(rows: Iterable[Row], text_of: Callable[[Row], Hashable]) -> Itera
     return groups.values()
 
 
-def merge_groups(
-    groups: Iterable[Sequence[Row]],
-    title: str,
-    parse: Callable[[Sequence[Row], DataConfig], Answers],
-    config: DataConfig,
-) -> Iterator[Row]:
-    """Merge each group of rows into one; if that fails, its first row keeps the error, and reading continues.
-
-    :param title: Name of the format, for messages.
-    """
-    for group in groups:
-        try:
-            yield group[0] if group[0].error else _merge(parse(group, config), config)
-        except RowError as error:
-            yield replace(group[0], values={}, error=error)
-        except (AttributeError, KeyError, TypeError) as error:
-            problem = f"this is not the format of {title} ({error!r:.80})."
-            yield replace(group[0], values={}, error=RowError(group[0].place, problem, FIX))
-
-
 def task_fields(document: Document) -> dict[str, Any]:
     """Return the fields that every tool shows: id, text and, if there is one, the query."""
     fields = {"id": document.id, "text": document.text}
@@ -91,7 +71,8 @@ def set_aside(row: Row, problem: str) -> RowError:
     return RowError(row.place, problem, FIX, set_aside=True)
 
 
-def _merge(answers: Answers, config: DataConfig) -> Row:
+def merge(answers: Answers, config: DataConfig) -> Row:
+    """Merge the answers about one text into a row with one label and one rationale."""
     row, fields, annotations = answers
     values = dict(fields)
     questions = sorted({name for annotation in annotations for name in annotation.choices})
@@ -122,13 +103,6 @@ def single_choice(chosen: Sequence[Any]) -> Any:
     if len(chosen) == 1 and isinstance(chosen[0], str | int | float):
         return chosen[0]
     return tuple(map(str, chosen)) or None
-
-
-def _majority_label(row: Row, chosen: Sequence[Any]) -> Any:
-    first, *others = Counter(choice for choice in chosen if choice is not None).most_common(2) or [(None, 0)]
-    if others and others[0][1] == first[1]:
-        raise RowError(row.place, f"its annotators disagree on the label: {first[0]} or {others[0][0]}.", FIX)
-    return first[0]
 
 
 def vote(marked: AnnotatorSpans, document: Document, agreement: float, place: str) -> tuple[Mask, int]:

@@ -29,7 +29,7 @@ SPAN_FIELDS = ("start_offset", "end_offset", "label")
 COLUMNS = ("label", "entities", "cats", "relations", "Comments")
 
 
-def is_doccano(values: Mapping[str, Any]) -> bool:
+def matches(values: Mapping[str, Any]) -> bool:
     """Recognize a line of doccano, but not a table with a label and lists in other columns."""
     lists = {name for name in COLUMNS if isinstance(values.get(name), list)}
     return "text" in values and (

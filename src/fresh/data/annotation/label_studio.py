@@ -39,7 +39,7 @@ CONFIG = """\
 QUERY = '  <Header value="$query"/>\n'
 
 
-def is_label_studio(values: Mapping[str, Any]) -> bool:
+def matches(values: Mapping[str, Any]) -> bool:
     """Recognize a task, or a flat annotation of JSON_MIN."""
     if _is_task(values):
         return any(isinstance(values.get(name), list) for name in ("annotations", "completions", "predictions"))
@@ -124,16 +124,13 @@ def to_task(explanation: Explanation) -> dict[str, Any]:
     """Convert an explanation to a task with a prediction: the spans, the class and its probability."""
     document, prediction = explanation.document, explanation.prediction
     target = {"to_name": "text", "origin": "prediction"}
-    regions = [
-        {"start": start, "end": end, "text": document.text[start:end], "labels": [RATIONALE_LABEL]}
-        for start, end in explanation.spans
-    ]
-    result: list[dict[str, Any]] = [
-        {"id": f"span-{number}", "from_name": "rationale", "type": "labels", "value": region, **target}
-        for number, region in enumerate(regions, start=1)
-    ]
-    value = {"choices": [prediction.label]}
-    result.append({"id": "class", "from_name": "label", "type": "choices", "value": value, **target})
+    choice = {"id": "class", "from_name": "label", "type": "choices", "value": {"choices": [prediction.label]}}
+    result: list[dict[str, Any]] = []
+    for start, end in explanation.spans:
+        region = {"start": start, "end": end, "text": document.text[start:end], "labels": [RATIONALE_LABEL]}
+        span = {"id": f"span-{len(result) + 1}", "from_name": "rationale", "type": "labels", "value": region}
+        result.append(span | target)
+    result.append(choice | target)
     model = {"model_version": "fresh", "score": prediction.probability, "result": result}
     return {"data": task_fields(document), "predictions": [model]}
 
