@@ -88,15 +88,9 @@ def test_all_problems_are_reported_at_once() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("kind", "all", "all"),
-        ("kind", "7", 7),
-        ("kind", 3.0, 3),
-        ("least", "1e-4", 1e-4),
-        ("least", 1, 1.0),
-        ("least", None, None),
-        ("flag", "true", True),
-        ("flag", "False", False),
-        ("flag", True, True),
+        *(("kind", "all", "all"), ("kind", "7", 7), ("kind", 3.0, 3)),
+        *(("least", "1e-4", 1e-4), ("least", 1, 1.0), ("least", None, None)),
+        *(("flag", "true", True), ("flag", "False", False), ("flag", True, True)),
         ("name", "12", "12"),
     ],
 )
@@ -158,7 +152,7 @@ def test_settings_survive_a_round_trip_through_a_dict() -> None:
     assert from_mapping(FreshConfig, asdict(config)) == config
 
 
-def test_settings_files(tmp_path: Path) -> None:
+def test_settings_files_and_assignments(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     with pytest.raises(ConfigError, match=r"run\.toml.*cannot be read \(No such file"):
         read_toml(path)
@@ -168,9 +162,6 @@ def test_settings_files(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(ConfigError, match=rf"run\.toml.*TOML file: {reason}"):
             read_toml(path)
-
-
-def test_assignments() -> None:
     assert parse_assignments(["epochs = 3", "query=a=b", "text="]) == {"epochs": "3", "query": "a=b", "text": ""}
     with pytest.raises(ConfigError, match=r"'epochs' is not a setting.*key=value"):
         parse_assignments(["epochs"])
@@ -191,16 +182,12 @@ def test_a_typo_is_recognized_and_another_word_is_not(name: str, meant: str | No
 @pytest.mark.parametrize(
     ("name", "known", "meant"),
     [
-        ("sts", ("sst", "agnews"), "sst"),
-        ("SST-2", ("sst", "agnews"), "sst"),
-        ("stance", ("sst", "agnews"), None),
+        *(("sts", ("sst", "agnews"), "sst"), ("SST-2", ("sst", "agnews"), "sst"), ("stance", ("sst", "agnews"), None)),
         ("grad", ("attention_gradient", "gradient"), "gradient"),
-        ("shap", ("lime", "kernel_shap"), "kernel_shap"),
-        ("lei", ("lime", "kernel_shap"), None),
+        *(("shap", ("lime", "kernel_shap"), "kernel_shap"), ("lei", ("lime", "kernel_shap"), None)),
         ("full", ("ours", "full text"), "full text"),
         ("attention", ("FRESH, gradient", "FRESH, attention"), "FRESH, attention"),
-        ("rationale_length", ("rationale", "ratio"), None),
-        ("anything", (), None),
+        *(("rationale_length", ("rationale", "ratio"), None), ("anything", (), None)),
     ],
 )
 def test_a_part_stands_for_the_whole_name(name: str, known: tuple[str, ...], meant: str | None) -> None:

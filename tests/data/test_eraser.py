@@ -61,9 +61,12 @@ def test_a_tar_is_read_whatever_its_ending_says_of_compression(
     assert [item.name for item in tmp_path.iterdir()] == [other]
 
 
-def test_documents_may_be_in_one_file(tmp_path: Path) -> None:
+def test_documents_may_be_in_one_file_and_hidden_files_are_skipped(tmp_path: Path) -> None:
     documents = [{"docid": name, "document": text} for name, text in DOCS.items()]
-    check(load_splits(write_folder(tmp_path, files({}) | {"docs.jsonl": documents}), DEFAULT, seed=0))
+    check(load_splits(write_folder(tmp_path / "one", files({}) | {"docs.jsonl": documents}), DEFAULT, seed=0))
+    content = files() | {"docs/._a.txt": b"\xff"}
+    check(load_splits(write_folder(tmp_path / "f", content), DEFAULT, seed=0))
+    check(load_splits(write_tar(tmp_path / "c.tar", content), DEFAULT, seed=0))
 
 
 @pytest.mark.parametrize(
@@ -131,12 +134,6 @@ def test_links_and_climbing_paths_in_a_tar_do_no_harm(tmp_path: Path, kind: byte
     with pytest.raises(DataError, match=r"test\.jsonl, line 2: there is no document 'link\.txt'"):
         load_splits(path, DEFAULT, seed=0)
     assert {item.name for item in tmp_path.iterdir()} == {"c.tar", "secret.txt"}
-
-
-def test_hidden_files_are_skipped(tmp_path: Path) -> None:
-    content = files() | {"docs/._a.txt": b"\xff"}
-    check(load_splits(write_folder(tmp_path / "f", content), DEFAULT, seed=0))
-    check(load_splits(write_tar(tmp_path / "c.tar", content), DEFAULT, seed=0))
 
 
 TWO = {f"{name}/{file}": data for name in ("one", "two") for file, data in files().items()}

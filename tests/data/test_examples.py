@@ -38,14 +38,11 @@ def refusal(source: Any, config: DataConfig = DEFAULT) -> str:
 # Documents and labels
 
 
-def test_documents_need_no_label(tmp_path: Path) -> None:
+def test_documents_need_no_label_and_are_read_one_at_a_time(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl", [{"text": "Good film.", "query": "Is it good?"}, {"text": "Bad.", "id": 7}])
     first, second = read_documents(path, DEFAULT)
     assert (first.text, first.words, first.id) == ("Good film.", ("Good", "film", "."), "r-1")
     assert (first.query, second.id) == (("Is", "it", "good", "?"), "7")
-
-
-def test_documents_are_read_one_at_a_time() -> None:
     documents = read_documents(({"text": f"film {i}"} for i in range(10**9)), DEFAULT)
     assert next(documents).words == ("film", "0")
 
@@ -191,6 +188,13 @@ def test_two_rows_of_one_id_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl", [review(id="a"), review(id="b"), review(id="a")])
     assert "r.jsonl, line 3: the id 'a' is already used in r.jsonl, line 1." in refusal(path)
     assert len(list(read_documents(path, DEFAULT))) == 3
+    # A row that was left out does not take its id.
+    records = [review(id="a", label=None), review(id="a")]
+    bad = BadRows()
+    assert [e.document.id for e in read_examples(records, SKIP, bad)] == ["a"]
+    assert bad.summary() == "Left out 1 of 2 rows: list, row 1: there is no label."
+    message = "No row can be used. Left out 1 of 1 rows: list, row 1: there is no label."
+    assert refusal(records[:1], SKIP) == message
 
 
 def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -204,15 +208,6 @@ def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
         "line 2 column 1 (char 2)). r.jsonl, line 3: a JSON object is needed, got []. "
         "r.jsonl, line 4: the text has no words. (and 3 more)"
     )
-
-
-def test_a_row_that_was_left_out_does_not_take_its_id() -> None:
-    records = [review(id="a", label=None), review(id="a")]
-    bad = BadRows()
-    assert [e.document.id for e in read_examples(records, SKIP, bad)] == ["a"]
-    assert bad.summary().startswith("Left out 1 of 2 rows: list, row 1: there is no label.")
-    message = "No row can be used. Left out 1 of 1 rows: list, row 1: there is no label."
-    assert refusal(records[:1], SKIP) == message
 
 
 @pytest.mark.parametrize("column", ["text", "query"])
