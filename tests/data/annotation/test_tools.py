@@ -336,15 +336,15 @@ def test_records_are_joined_with_their_documents(tmp_path: Path) -> None:
     assert [(e.document.id, e.rationale.words) for e in joined] == [("a", ("lovely",)), ("c", ("lovely",))]
 
 
+WRONG: tuple[dict[str, Any], ...] = ({"rationale": 3}, {"rationale": [{}]}, {"probabilities": None}, {"label": "new"})
+
+
 @pytest.mark.parametrize(
     ("change", "document", "message"),
     [
         ({"id": "b"}, film(id="a").document, r"line 1: there is no document 'b' in the input, or not in this order"),
         ({}, Document.from_text("Another film", id="r-1"), r"the span \(2, 8\) should hold 'lovely'.* is 'other '"),
-        *(
-            (change, film().document, "line 1: this is not a record of an explanation")
-            for change in ({"rationale": 3}, {"rationale": [{}]}, {"probabilities": None}, {"label": "new"})
-        ),
+        *((change, film().document, "line 1: this is not a record of an explanation") for change in WRONG),
     ],
 )
 def test_records_that_do_not_fit_are_refused(change: dict[str, Any], document: Document, message: str) -> None:

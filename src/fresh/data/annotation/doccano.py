@@ -52,10 +52,8 @@ def parse(lines: Sequence[Row], config: DataConfig) -> Answers:
         fields[config.label] = set_aside(row, "nobody has annotated it.")
     entities = row.values.get("entities")
     spans = [item for item in (entities if isinstance(entities, list) else items) if item not in classes]
-    units, text = (
-        parse_spans(row, None, [_parse_span(row, item) for item in spans], config),
-        row.values.get(config.text),
-    )
+    units = parse_spans(row, None, [_parse_span(row, item) for item in spans], config)
+    text = row.values.get(config.text)
     if not isinstance(text, str):
         return row, fields, [Annotation((), {})]  # the missing text is reported where texts are read
     points = from_utf16(text, units)
