@@ -109,14 +109,11 @@ VALUES = st.recursive(
 RECORDS = st.dictionaries(texts(max_size=3), VALUES, max_size=4)
 
 
-def test_canonical_json_by_hand() -> None:
+def test_canonical_json_and_a_hashed_line_by_hand() -> None:
     value = {"b": [1, -2], "a": 'é"\\/\x7f\n\t\x00', "Z": "😀\ud800", "": {}}
     expected = rb'{"":{},"Z":"\ud83d\ude00\ud800","a":"\u00e9\"\\/\u007f\n\t\u0000","b":[1,-2]}'
     assert canonical_json(value) == expected
     assert canonical_sha256(value) == hashlib.sha256(expected).hexdigest()
-
-
-def test_a_hashed_line_by_hand() -> None:
     line, digest = hashed_line({"b": 1, "a": "x"}, FIRST_DIGEST)
     assert digest == hashlib.sha256(b'{"a":"x","b":1,"previous_sha256":"%s"}' % (b"0" * 64)).hexdigest()
     assert line == b'{"a":"x","b":1,"previous_sha256":"%s","sha256":"%s"}\n' % (b"0" * 64, digest.encode())

@@ -11,10 +11,6 @@ def test_rationales_compare_by_words_and_query_not_by_id() -> None:
     assert Rationale(("a", "b")) != Rationale(("b", "a"))
 
 
-def test_a_prediction_knows_how_probable_its_label_is() -> None:
-    assert Prediction("pos", {"neg": 0.25, "pos": 0.75}).probability == 0.75
-
-
 def test_a_label_without_a_probability_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^Label 'pos' has no probability\. There are: neg, mixed\.$"):
         Prediction("pos", {"neg": 0.5, "mixed": 0.5})
@@ -27,8 +23,3 @@ def test_probabilities_cannot_be_changed() -> None:
     assert prediction.probability == 0.75
     with pytest.raises(TypeError):
         prediction.probabilities["pos"] = 0.0  # type: ignore[index]
-
-
-def test_predictions_compare_by_value() -> None:
-    assert Prediction("a", {"a": 1.0}) == Prediction("a", {"a": 1.0})
-    assert Prediction("a", {"a": 1.0}) != Prediction("a", {"a": 0.5})

@@ -70,16 +70,10 @@ def test_a_word_does_not_change_between_spaces(shard: str) -> None:
 
 
 @given(texts())
-def test_spans_are_sorted_disjoint_and_inside_the_text(text: str) -> None:
-    edges = [edge for span in split_words(text) for edge in span]
+def test_words_are_in_order_and_all_separators_and_nothing_else_are_between_them(text: str) -> None:
+    edges = [0, *(edge for span in split_words(text) for edge in span), len(text)]
     assert edges == sorted(edges)
     assert all(start < end for start, end in split_words(text))
-    assert not edges or (edges[0] >= 0 and edges[-1] <= len(text))
-
-
-@given(texts())
-def test_all_separators_and_nothing_else_are_between_words(text: str) -> None:
-    edges = [0, *(edge for span in split_words(text) for edge in span), len(text)]
     gaps = "".join(text[end:start] for end, start in zip(edges[::2], edges[1::2], strict=True))
     assert all(map(is_separator, gaps))
     words = words_of(text)

@@ -86,10 +86,13 @@ def from_mapping(cls: type[Config], values: Mapping[str, Any]) -> Config:
         if path is None:
             problems.append(suggest_setting(name, known))
             continue
-        try:
-            chosen[path] = _convert(value, known[path])
-        except ValueError as error:
-            problems.append(str(error))
+        kinds = union_types(known[path].kind)
+        fits = [fit for fit in (convert_to(value, kind) for kind in kinds) if fit is not MISSING]
+        if fits:
+            chosen[path] = fits[0]
+        else:
+            expected = " or ".join(describe_type(kind) for kind in kinds if kind is not type(None))
+            problems.append(f"{known[path].name} must be {expected}, got {value!r}.")
     config = _construct(cls, chosen, "", problems)
     if problems or config is None:
         raise ConfigError("\n".join(problems))
@@ -112,16 +115,6 @@ def _construct(cls: type[Config], chosen: Mapping[str, Any], prefix: str, proble
     except ValueError as error:
         problems.append(str(error))
         return None
-
-
-def _convert(value: Any, setting: Setting) -> Any:
-    """Convert a value, perhaps given as text, to the type of a setting."""
-    for kind in union_types(setting.kind):
-        converted = convert_to(value, kind)
-        if converted is not MISSING:
-            return converted
-    expected = " or ".join(describe_type(kind) for kind in union_types(setting.kind) if kind is not type(None))
-    raise ValueError(f"{setting.name} must be {expected}, got {value!r}.")
 
 
 def union_types(kind: Any) -> tuple[Any, ...]:
@@ -206,10 +199,9 @@ def is_finite_number(value: object) -> bool:
 def check_min(minimum: float, **values: float) -> Iterator[str]:
     """Report values that are below a minimum or not finite."""
     for name, value in values.items():
-        if not math.isfinite(value):
-            yield f"{name} must be a finite number of at least {minimum}, got {value}."
-        elif value < minimum:
-            yield f"{name} must be at least {minimum}, got {value}."
+        if not minimum <= value < math.inf:
+            finite = "" if math.isfinite(value) else "a finite number of "
+            yield f"{name} must be {finite}at least {minimum}, got {value}."
 
 
 def check_max(maximum: float, **values: float) -> Iterator[str]:
@@ -222,10 +214,9 @@ def check_max(maximum: float, **values: float) -> Iterator[str]:
 def check_above(bound: float, **values: float) -> Iterator[str]:
     """Report values that are not above a bound or not finite."""
     for name, value in values.items():
-        if not math.isfinite(value):
-            yield f"{name} must be a finite number above {bound}, got {value}."
-        elif value <= bound:
-            yield f"{name} must be above {bound}, got {value}."
+        if not bound < value < math.inf:
+            finite = "" if math.isfinite(value) else "a finite number "
+            yield f"{name} must be {finite}above {bound}, got {value}."
 
 
 # Names that do not exist, and which may have been meant.

@@ -48,10 +48,8 @@ class Mask:
         kept = np.zeros(n_words, dtype=np.bool_)
         for start, end in spans:
             if not 0 <= start < end <= n_words:
-                raise ValueError(
-                    f"The rationale span ({start}, {end}) does not fit a document of {n_words} words. "
-                    "Spans count words from 0 and exclude their end."
-                )
+                rule = "Spans count words from 0 and exclude their end."
+                raise ValueError(f"The span ({start}, {end}) does not fit a document of {n_words} words. {rule}")
             kept[start:end] = True
         return cls(kept)
 
@@ -119,28 +117,24 @@ class Document:
     def __post_init__(self) -> None:
         check_text(f"text of document {self.id!r}", self.text)
         check_text("id of a document", self.id)
-        n_in_parts = sum(n_words for _, n_words in self.parts)
-        if self.parts and n_in_parts != len(self.words):
-            raise ValueError(f"Document {self.id!r} has {len(self.words)} words, but its parts have {n_in_parts}.")
+        name, n_words = f"Document {self.id!r}", len(self.words)
+        if self.parts and sum(n_in_part for _, n_in_part in self.parts) != n_words:
+            raise ValueError(f"{name} has {n_words} words, but its parts have {sum(n for _, n in self.parts)}.")
         if not self.words:
-            raise ValueError(f"Document {self.id!r} has no words.")
-        if len(self.words) != len(self.spans):
-            raise ValueError(f"Document {self.id!r} has {len(self.words)} words but {len(self.spans)} spans.")
+            raise ValueError(f"{name} has no words.")
+        if n_words != len(self.spans):
+            raise ValueError(f"{name} has {n_words} words but {len(self.spans)} spans.")
         # Tuples, since a list could be changed after the answer was computed.
         if type(self.spans) is not tuple or {(type(span), *map(type, span)) for span in self.spans} != {_SPAN_TYPES}:
-            raise TypeError(
-                f"spans of document {self.id!r} must be a tuple of tuples of two integers, got {self.spans!r:.80}."
-            )
+            raise TypeError(f"{name}: spans must be a tuple of tuples of two integers, got {self.spans!r:.80}.")
         # Every word must be where its span says, in reading order: highlights show the text, predictors read the words.
         last_end = 0
         for word, (start, end) in zip(self.words, self.spans, strict=True):
             if self.text[start:end] != word:
-                raise ValueError(f"Document {self.id!r}: characters {start} to {end} are not the word {word!r}.")
+                raise ValueError(f"{name}: characters {start} to {end} are not the word {word!r}.")
             if not last_end <= start < end:
-                raise ValueError(
-                    f"Document {self.id!r}: the word {word!r} at characters {start} to {end} "
-                    "is empty or does not follow the word before it."
-                )
+                problem = f"the word {word!r} at characters {start} to {end} is empty or does not follow the last."
+                raise ValueError(f"{name}: {problem}")
             last_end = end
         check_words(f"words of document {self.id!r}", self.words)
         check_words(f"query of document {self.id!r}", self.query)
@@ -210,10 +204,8 @@ class Saliency:
         # NaN compares false with every number, so which words are kept would depend on the order of comparisons.
         if not np.isfinite(scores).all():
             word = int(np.flatnonzero(~np.isfinite(scores))[0])
-            raise ValueError(
-                f"The score of word {word} in document {self.id!r} is {scores[word]}. "
-                "Scores must be finite numbers: fix the scorer, or leave the document out."
-            )
+            rule = "Scores must be finite numbers: fix the scorer, or leave the document out."
+            raise ValueError(f"The score of word {word} in document {self.id!r} is {scores[word]}. {rule}")
         object.__setattr__(self, "scores", _read_only(scores))
 
     def __len__(self) -> int:
@@ -234,17 +226,14 @@ class Example:
     """The spans that people marked, in words, as published: adjacent spans are not joined, empty ones are kept."""
 
     def __post_init__(self) -> None:
-        n_words = len(self.document.words)
-        id = self.document.id
-        if self.human is not None and len(self.human) != n_words:
-            raise ValueError(
-                f"The human rationale has {len(self.human)} flags but document {id!r} has {n_words} words."
-            )
+        human, id, n_words = self.human, self.document.id, len(self.document.words)
+        if human is not None and len(human) != n_words:
+            raise ValueError(f"The human rationale has {len(human)} flags but document {id!r} has {n_words} words.")
         for start, end in self.evidence or ():
             if not (0 <= start <= end <= n_words and start < n_words):
                 raise ValueError(f"The evidence span ({start}, {end}) does not fit document {id!r} of {n_words} words.")
         marked = [span for span in self.evidence or () if span[0] != span[1]]
-        if self.evidence is not None and Mask.from_spans(marked, n_words) != self.human:
+        if self.evidence is not None and Mask.from_spans(marked, n_words) != human:
             raise ValueError(f"The evidence and the human rationale of document {id!r} mark different words.")
 
     @property
@@ -269,13 +258,12 @@ class Explanation:
         for part, kind in zip((self.document, self.mask, self.rationale, self.prediction), kinds, strict=True):
             if type(part) is not kind:
                 raise TypeError(f"An explanation takes a {kind.__name__}, got {type(part).__name__}.")
+        id = self.document.id
         # What is shown must be what was read, whoever puts an explanation together.
         if self.document.cut(self.mask) != self.rationale:
-            raise ValueError(f"The rationale of document {self.document.id!r} differs from the words its mask keeps.")
+            raise ValueError(f"The rationale of document {id!r} differs from the words its mask keeps.")
         if self.saliency is not None and len(self.saliency) != len(self.mask):
-            raise ValueError(
-                f"There are {len(self.saliency)} scores but document {self.document.id!r} has {len(self.mask)} words."
-            )
+            raise ValueError(f"There are {len(self.saliency)} scores but document {id!r} has {len(self.mask)} words.")
 
     @property
     def ratio(self) -> float:

@@ -1,7 +1,5 @@
 """A document as HTML, with the words that were read highlighted; safe for any text, on light and dark pages."""
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
 from html import escape
 
 from fresh.rationale import Prediction, Rationale
@@ -18,67 +16,41 @@ HTML_CONTROL_PICTURES = {point: sign for point, sign in CONTROL_PICTURES.items()
 
 # Half-transparent and from the Okabe-Ito palette: readable on white and on black, and by the color-blind.
 READ = "background:rgba(230,159,0,.28);color:inherit;border-bottom:2px solid #d55e00;padding:0 .1em"
-HUMAN = "text-decoration:underline dashed #0072b2 2px;text-underline-offset:.35em"
 BOX = "white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate;max-height:28em;overflow-y:auto;line-height:1.7"
 N_BARS = 6
 """Probabilities that a notebook shows; the other labels are counted."""
 
 
-def _highlight(text: str, kept: Spans, human: Spans = ()) -> str:
-    """Highlight the spans that were read, and underline those that people marked; no character is added or lost."""
-    shown, ends = text.translate(HTML_CONTROL_PICTURES), [end for _, end in human]
-    parts: list[str] = []
-    for start, end, is_read in _segments(kept, 0, len(text)):
-        nearby = human[bisect_right(ends, start) :]  # a scan from the first span would be quadratic in the spans
-        inner = "".join(
-            f'<u style="{HUMAN}">{escape(shown[first:after])}</u>' if is_human else escape(shown[first:after])
-            for first, after, is_human in _segments(nearby, start, end)
-        )
-        parts.append(f'<mark style="{READ}">{inner}</mark>' if is_read else inner)
-    return "".join(parts)
-
-
-def _segments(spans: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """Split a range where spans start and end; yield all parts in order, and whether a span covers them."""
-    position = start
-    for first, after in spans:
-        if first >= end:
-            break
-        if position < first:
-            yield position, first, False
-        yield max(position, first), min(after, end), True
-        position = min(after, end)
-    if position < end:
-        yield position, end, False
+def _highlight(text: str, kept: Spans) -> str:
+    """Highlight the spans that were read; no character is added or lost."""
+    shown, parts, position = text.translate(HTML_CONTROL_PICTURES), [], 0
+    for start, end in kept:
+        parts += [escape(shown[position:start]), f'<mark style="{READ}">{escape(shown[start:end])}</mark>']
+        position = end
+    return "".join((*parts, escape(shown[position:])))
 
 
 def explanation_html(text: str, spans: Spans, rationale: Rationale, prediction: Prediction, ratio: float) -> str:
     """Show an explanation in a notebook: label, probabilities, the share that was read, and the highlighted text."""
-    n_read = len(rationale.words)
-    words = "1 word was" if n_read == 1 else f"{n_read:,} words were"
+    n_read, shares = len(rationale.words), sorted(prediction.probabilities.items(), key=lambda pair: -pair[1])
+    bars = "".join(
+        f'<div>{_isolate(label)}</div><div style="background:rgba(128,128,128,.25);height:.7em;align-self:center">'
+        f'<div style="background:#0072b2;height:100%;width:{share:.1%}"></div></div><div>{share:.2f}</div>'
+        for label, share in shares[:N_BARS]
+    )
+    grid = "display:grid;grid-template-columns:fit-content(14em) minmax(4em,16em) 3em;gap:.1em .7em;margin:.4em 0"
+    n_more = len(shares) - N_BARS
     lines = [
         f"<div><strong>{_isolate(prediction.label)}</strong> (probability {prediction.probability:.2f}): "
-        f"{words} read, {ratio:.0%} of the text.</div>",
-        _bars(prediction),
+        f"{'1 word was' if n_read == 1 else f'{n_read:,} words were'} read, {ratio:.0%} of the text.</div>",
+        f'<div style="{grid}">{bars}</div>',
+        f"<div>and {n_more:,} more {'label' if n_more == 1 else 'labels'}</div>" if n_more > 0 else "",
         f"<div>Query: {_isolate(' '.join(rationale.query))}</div>" if rationale.query else "",
         f'<div dir="auto" style="{BOX};margin:.5em 0">{_highlight(text, spans)}</div>',
         '<details><summary style="cursor:pointer">Only the words that were read</summary>'
         f'<div dir="auto" style="{BOX}">{_isolate(" ".join(rationale.words))}</div></details>',
     ]
     return f'<div style="max-width:48em">{"".join(lines)}</div>'
-
-
-def _bars(prediction: Prediction) -> str:
-    labels = sorted(prediction.probabilities.items(), key=lambda pair: -pair[1])
-    rows = [
-        f'<div>{_isolate(label)}</div><div style="background:rgba(128,128,128,.25);height:.7em;align-self:center">'
-        f'<div style="background:#0072b2;height:100%;width:{probability:.1%}"></div></div><div>{probability:.2f}</div>'
-        for label, probability in labels[:N_BARS]
-    ]
-    n_more = len(labels) - N_BARS
-    more = f"<div>and {n_more:,} more {'label' if n_more == 1 else 'labels'}</div>" if n_more > 0 else ""
-    grid = "display:grid;grid-template-columns:fit-content(14em) minmax(4em,16em) 3em;gap:.1em .7em;margin:.4em 0"
-    return f'<div style="{grid}">{"".join(rows)}</div>{more}'
 
 
 def _isolate(text: str) -> str:

@@ -1,4 +1,3 @@
-import io
 import json
 import tarfile
 from pathlib import Path
@@ -8,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_files import annotation, eraser_files, evidence, write_folder, write_tar
+from data_files import annotation, eraser_files, evidence, sparse_tar, write, write_folder, write_tar
 from fresh.data.corpora import CORPORA
-from fresh.data.eraser import EraserCorpus, open_eraser
+from fresh.data.eraser import read_eraser
 from fresh.data.splits import DataConfig, Splits, load_splits
 from fresh.document import Example, Mask
 from fresh.errors import DataError
@@ -62,9 +61,12 @@ def test_a_tar_is_read_whatever_its_ending_says_of_compression(
     assert [item.name for item in tmp_path.iterdir()] == [other]
 
 
-def test_documents_may_be_in_one_file(tmp_path: Path) -> None:
+def test_documents_may_be_in_one_file_and_hidden_files_are_skipped(tmp_path: Path) -> None:
     documents = [{"docid": name, "document": text} for name, text in DOCS.items()]
-    check(load_splits(write_folder(tmp_path, files({}) | {"docs.jsonl": documents}), DEFAULT, seed=0))
+    check(load_splits(write_folder(tmp_path / "one", files({}) | {"docs.jsonl": documents}), DEFAULT, seed=0))
+    content = files() | {"docs/._a.txt": b"\xff"}
+    check(load_splits(write_folder(tmp_path / "f", content), DEFAULT, seed=0))
+    check(load_splits(write_tar(tmp_path / "c.tar", content), DEFAULT, seed=0))
 
 
 @pytest.mark.parametrize(
@@ -81,20 +83,13 @@ def test_documents_are_found(tmp_path: Path, fields: dict[str, Any], text: str) 
     assert " ".join(read_test_example(tmp_path, {**GOOD, **fields}).document.words) == text
 
 
-def test_evidence_moves_with_its_document(tmp_path: Path) -> None:
-    groups = [[evidence("b.txt", 1, 2), evidence("b.txt", 0, 0)], [evidence("a.txt", 5, 6)]]
+def test_evidence_moves_with_its_document_and_is_kept_once(tmp_path: Path) -> None:
+    groups = [[evidence("b.txt", 1, 2), evidence("b.txt", 0, 0)], [evidence("a.txt", 5, 6), evidence("b.txt", 1, 2)]]
     example = read_test_example(tmp_path, annotation("x", "POS", *groups, docids=["a.txt", "b.txt"]))
     assert example.document.parts == (("a.txt", 6), ("b.txt", 4))
     assert example.evidence == ((7, 8), (6, 6), (5, 6))
     assert example.human is not None
     assert example.document.cut(example.human).words == (".", "dull")
-
-
-def test_spans_are_kept_as_they_are_but_once(tmp_path: Path) -> None:
-    groups = [[evidence("a.txt", 3, 5), evidence("a.txt", 2, 2)], [evidence("a.txt", 0, 1), evidence("a.txt", 1, 2)]]
-    example = read_test_example(tmp_path, annotation("x", "POS", *groups, [evidence("a.txt", 3, 5)], docids=["a.txt"]))
-    assert example.evidence == ((3, 5), (2, 2), (0, 1), (1, 2))
-    assert example.human == Mask.from_spans([(0, 2), (3, 5)], 6)
 
 
 @pytest.mark.parametrize(("start", "place"), [(-1, 0), (0, 0), (5, 5), (6, 5), (99, 5)])
@@ -111,42 +106,34 @@ def test_movies_keep_evidence_when_they_drop_the_query(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=6))
-def test_the_mask_is_the_union_of_all_groups(spans: list[list[int]]) -> None:
+def test_the_mask_is_the_union_of_all_groups(tmp_path_factory: pytest.TempPathFactory, spans: list[list[int]]) -> None:
     row = annotation("a", "POS", *([evidence("a", start, end)] for start, end in spans))
-    corpus = EraserCorpus("c", {"a": "w " * 20}, {"a": 20}, {"train": ("train.jsonl", json.dumps(row).encode())})
-    [read] = corpus.read_rows("train")
+    folder = write_folder(tmp_path_factory.mktemp("c"), eraser_files({"a": "w " * 20}, train=[row]))
+    [read] = read_eraser(folder)["train"]
     covered = {word for start, end in spans for word in range(start, end)}
     assert set(Mask.from_spans(read.values["rationale"], 20).kept.nonzero()[0]) == covered
 
 
-def test_no_evidence_differs_from_unknown_evidence(tmp_path: Path) -> None:
+def test_no_evidence_differs_from_unknown_evidence_and_bad_evidence_can_be_left_out(tmp_path: Path) -> None:
     rows = [annotation("a.txt", "POS"), {**GOOD, "annotation_id": "a.txt:1", "evidences": None}]
-    empty, unknown = load_splits(write_folder(tmp_path, files(test=rows)), DEFAULT, seed=0).test
+    wrong = annotation("b.txt:9", "NEG", [evidence("b.txt", 2, 9)])
+    folder = write_folder(tmp_path, files(test=[*rows, wrong]))
+    empty, unknown = load_splits(folder, DataConfig(skip_bad=True), seed=0).test
     assert (empty.human, unknown.human) == (Mask.from_spans([], 6), None)
 
 
-def test_links_and_climbing_paths_in_a_tar_do_no_harm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+def test_links_and_climbing_paths_in_a_tar_do_no_harm(tmp_path: Path, kind: bytes) -> None:
     (tmp_path / "secret.txt").write_text("secret")
-    path = write_tar(tmp_path / "c.tar", files() | {"../../evil.txt": b"evil"})
+    rows = [GOOD, annotation("x", "POS", docids=["link.txt"])]
+    path = write_tar(tmp_path / "c.tar", files(test=rows) | {"../../evil.txt": b"evil"})
     with tarfile.open(path, "a") as tar:
-        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
-            link = tarfile.TarInfo(f"corpus/docs/link{kind.decode()}.txt")
-            link.type, link.linkname = kind, str(tmp_path / "secret.txt")
-            tar.addfile(link)
-    assert set(open_eraser(path).documents) == set(DOCS)
+        link = tarfile.TarInfo("corpus/docs/link.txt")
+        link.type, link.linkname = kind, str(tmp_path / "secret.txt")
+        tar.addfile(link)
+    with pytest.raises(DataError, match=r"test\.jsonl, line 2: there is no document 'link\.txt'"):
+        load_splits(path, DEFAULT, seed=0)
     assert {item.name for item in tmp_path.iterdir()} == {"c.tar", "secret.txt"}
-
-
-def test_hidden_files_are_skipped(tmp_path: Path) -> None:
-    content = files() | {"docs/._a.txt": b"\xff"}
-    assert set(open_eraser(write_folder(tmp_path / "f", content)).documents) == set(DOCS)
-    assert set(open_eraser(write_tar(tmp_path / "c.tar", content)).documents) == set(DOCS)
-
-
-def test_a_row_with_a_bad_span_can_be_left_out(tmp_path: Path) -> None:
-    wrong = annotation("b.txt:9", "NEG", [evidence("b.txt", 2, 9)])
-    path = write_tar(tmp_path / "c.tar", files(val=[BAD, wrong]))
-    assert len(load_splits(path, DataConfig(skip_bad=True), seed=0).dev) == 1
 
 
 TWO = {f"{name}/{file}": data for name in ("one", "two") for file, data in files().items()}
@@ -201,12 +188,7 @@ def test_a_document_that_is_too_large_is_refused(tmp_path: Path, where: str) -> 
 
 
 def test_a_file_with_holes_in_a_tar_is_refused(tmp_path: Path) -> None:
-    path = write_tar(tmp_path / "c.tar", files())
-    hole = tarfile.TarInfo("corpus/docs/z.txt")
-    hole.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(2**40)}
-    hole.size = 1
-    with tarfile.open(path, "a", format=tarfile.PAX_FORMAT) as tar:
-        tar.addfile(hole, io.BytesIO(b"a"))
+    path = write(tmp_path / "c.tar", sparse_tar("corpus/docs/z.txt"))
     with pytest.raises(DataError, match=r"c\.tar: corpus/docs/z\.txt has holes.*--sparse"):
         load_splits(path, DEFAULT, seed=0)
 

@@ -38,30 +38,21 @@ def refusal(source: Any, config: DataConfig = DEFAULT) -> str:
 # Documents and labels
 
 
-def test_documents_need_no_label(tmp_path: Path) -> None:
+def test_documents_need_no_label_and_are_read_one_at_a_time(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl", [{"text": "Good film.", "query": "Is it good?"}, {"text": "Bad.", "id": 7}])
     first, second = read_documents(path, DEFAULT)
     assert (first.text, first.words, first.id) == ("Good film.", ("Good", "film", "."), "r-1")
     assert (first.query, second.id) == (("Is", "it", "good", "?"), "7")
-
-
-def test_documents_are_read_one_at_a_time() -> None:
     documents = read_documents(({"text": f"film {i}"} for i in range(10**9)), DEFAULT)
     assert next(documents).words == ("film", "0")
 
 
-def test_optional_columns_can_be_turned_off() -> None:
+def test_columns_and_tokenization_can_be_set() -> None:
     document = only(review(id="a", query="Why?"), DataConfig(id="", query="", rationale="")).document
     assert (document.id, document.query) == ("list-1", ())
-
-
-def test_tokenized_text_is_split_at_white_space_only() -> None:
     document = only(review("is n't  good.\n", query="what is it?"), TOKENIZED).document
     assert (document.words, document.query) == (("is", "n't", "good."), ("what", "is", "it?"))
     assert document.text == "is n't  good.\n"
-
-
-def test_the_column_of_the_text_may_be_document() -> None:
     assert only({"document": "Good.", "label": "pos"}).document.text == "Good."
     assert only({"document": "no", "text": "yes", "label": "pos"}).document.text == "yes"
     assert "no column 'body'" in refusal([{"document": "Good.", "label": "pos"}], DataConfig(text="body"))
@@ -86,22 +77,11 @@ def test_no_text_stays_in_memory_after_it_was_read() -> None:
     assert left < 200_000
 
 
-@pytest.mark.parametrize(
-    ("label", "text"),
-    [
-        (" pos ", "pos"),
-        (1, "1"),
-        (True, "True"),
-        (1.0, "1"),
-        (0.5, "0.5"),
-        (-2.0, "-2"),
-        (np.int64(3), "3"),
-        (np.float32(2.0), "2"),
-        (np.bool_(False), "False"),
-    ],
-)
-def test_labels_become_text(label: Any, text: str) -> None:
-    assert only(review(label=label)).label == text
+def test_labels_become_text() -> None:
+    labels = (" pos ", 1, True, 1.0, 0.5, -2.0, np.int64(3), np.float32(2.0), np.bool_(False))
+    texts = ["pos", "1", "True", "1", "0.5", "-2", "3", "2", "False"]
+    records = (review(label=label) for label in labels)
+    assert [example.label for example in read_examples(records, DEFAULT)] == texts
 
 
 def test_whole_numbers_survive_a_frame_with_gaps() -> None:
@@ -120,11 +100,7 @@ def test_whole_numbers_survive_a_frame_with_gaps() -> None:
     ("record", "config", "spans"),
     [
         (review("a good film .", rationale=[[2, 3], [0, 1], [1, 3], [0, 1]]), TOKENIZED, ((2, 3), (0, 1), (1, 3))),
-        (
-            review("A good film.", rationale=[[0, 1], [2, 4], [4, 6], [6, 7], [7, 12]]),
-            DEFAULT,
-            ((0, 1), (1, 2), (2, 4)),
-        ),
+        (review("A good film.", rationale=[[0, 1], [2, 4], [4, 6], [7, 12]]), DEFAULT, ((0, 1), (1, 2), (2, 4))),
         (review("A very good film.", rationale=[[8, 10], [16, 17]]), DEFAULT, ((2, 3), (4, 5))),
         (review("a b", rationale=None), DEFAULT, None),
         (review("a b"), DEFAULT, None),
@@ -137,14 +113,10 @@ def test_rationales_become_distinct_spans_of_words(record: Any, config: DataConf
     assert example.human == (None if spans is None else Mask.from_spans(spans, len(example.document.words)))
 
 
-def test_a_rationale_may_be_json_in_a_cell(tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    path.write_text('text,label,rationale\nGood film,pos,"[[0, 4]]"\nBad film,neg,\nA film,neg,null\nFilm,pos,[]\n')
-    masks = [example.human for example in read_examples(path, DEFAULT)]
+def test_a_rationale_may_be_json_in_a_cell_or_an_array(tmp_path: Path) -> None:
+    cells = 'text,label,rationale\nGood film,pos,"[[0, 4]]"\nBad film,neg,\nA film,neg,null\nFilm,pos,[]\n'
+    masks = [example.human for example in read_examples(write(tmp_path / "r.csv", cells), DEFAULT)]
     assert masks == [Mask(np.array([True, False])), None, None, Mask(np.array([False]))]
-
-
-def test_a_rationale_may_be_an_array() -> None:
     frame = pd.DataFrame([review("Good film", rationale=np.array([[0, 4]])), review("Bad film", rationale=None)])
     assert [example.human for example in read_examples(frame, DEFAULT)] == [Mask(np.array([True, False])), None]
 
@@ -177,9 +149,8 @@ def test_a_rationale_of_another_shape_is_refused(cell: Any) -> None:
 # Errors
 
 
-def test_a_missing_column_is_named_with_the_others(tmp_path: Path) -> None:
-    path = tmp_path / "reviews.csv"
-    path.write_text("review,stars\nGood.,5\n")
+def test_a_missing_column_is_named_with_the_first_of_the_others(tmp_path: Path) -> None:
+    path = write(tmp_path / "reviews.csv", "review,stars\nGood.,5\n")
     start, rest = "reviews.csv has no column", "It has: review, stars. Name the right one with"
     assert refusal(path) == f"{start} 'text' for the text. {rest} `text`."
     assert refusal(path, DataConfig(text="review")) == f"{start} 'label' for the label. {rest} `label`."
@@ -189,9 +160,6 @@ def test_a_missing_column_is_named_with_the_others(tmp_path: Path) -> None:
         assert refusal(path, replace(named, **other)) == f"{start} 'x' for the {name}. {rest} `{name}`."
     assert len(list(read_examples(path, named))) == 1
     assert "list has no column 'text' for the text. It has: label." in refusal([{"label": "pos"}], SKIP)
-
-
-def test_of_many_columns_the_first_are_named() -> None:
     row = {"x" * 1000: "", **{f"c{number}": "" for number in range(2000)}}
     names = ", ".join(["x" * 60, *(f"c{number}" for number in range(29))])
     assert f"It has: {names} and more. Name" in refusal([row])
@@ -200,17 +168,13 @@ def test_of_many_columns_the_first_are_named() -> None:
 @pytest.mark.parametrize(
     ("record", "problem"),
     [
-        (review(" \n"), "the text has no words."),
-        (review("\u200b"), "the text has no words."),
-        (review(None), "the text has no words."),
-        ({"label": "pos"}, "the text has no words."),
+        *((record, "the text has no words.") for record in (*map(review, (" \n", "\u200b", None)), {"label": "pos"})),
         (review(5), "the text must be a string, got 5."),
-        (review("a \ud800 b"), "the text holds half a character (surrogates not allowed)."),
-        (review(label="\ud800"), "the label holds half a character (surrogates not allowed)."),
-        (review(id="\ud800"), "the id holds half a character (surrogates not allowed)."),
-        (review(label=None), "there is no label."),
-        (review(label="  "), "there is no label."),
-        (review(label=float("nan")), "there is no label."),
+        *(
+            (review(**{name: "\ud800"}), f"the {name} holds half a character (surrogates not allowed).")
+            for name in ("text", "label", "id")
+        ),
+        *((review(label=label), "there is no label.") for label in (None, "  ", float("nan"))),
         ({"text": "Good."}, "there is no label."),
         (review(label=["pos"]), "a label must be text or a number, got ['pos']."),
         ("{", "broken JSON (Expecting property name enclosed in double quotes"),
@@ -224,6 +188,13 @@ def test_two_rows_of_one_id_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl", [review(id="a"), review(id="b"), review(id="a")])
     assert "r.jsonl, line 3: the id 'a' is already used in r.jsonl, line 1." in refusal(path)
     assert len(list(read_documents(path, DEFAULT))) == 3
+    # A row that was left out does not take its id.
+    records = [review(id="a", label=None), review(id="a")]
+    bad = BadRows()
+    assert [e.document.id for e in read_examples(records, SKIP, bad)] == ["a"]
+    assert bad.summary() == "Left out 1 of 2 rows: list, row 1: there is no label."
+    message = "No row can be used. Left out 1 of 1 rows: list, row 1: there is no label."
+    assert refusal(records[:1], SKIP) == message
 
 
 def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -237,15 +208,6 @@ def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
         "line 2 column 1 (char 2)). r.jsonl, line 3: a JSON object is needed, got []. "
         "r.jsonl, line 4: the text has no words. (and 3 more)"
     )
-
-
-def test_a_row_that_was_left_out_does_not_take_its_id() -> None:
-    records = [review(id="a", label=None), review(id="a")]
-    bad = BadRows()
-    assert [e.document.id for e in read_examples(records, SKIP, bad)] == ["a"]
-    assert bad.summary().startswith("Left out 1 of 2 rows: list, row 1: there is no label.")
-    message = "No row can be used. Left out 1 of 1 rows: list, row 1: there is no label."
-    assert refusal(records[:1], SKIP) == message
 
 
 @pytest.mark.parametrize("column", ["text", "query"])

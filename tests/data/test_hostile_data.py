@@ -1,7 +1,6 @@
 """Data that is made to take all time or memory: refused within seconds, in words."""
 
 import gzip
-import io
 import subprocess
 import sys
 import tarfile
@@ -9,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from data_files import sparse_tar
 
 MEGABYTE = 1024**2
 GOOD = b"text,label\na good film,pos\nan awful film,neg\n"
@@ -24,17 +25,6 @@ def tar_of(size: int, content: bytes, kind: bytes = tarfile.REGTYPE) -> bytes:
     member = tarfile.TarInfo("corpus/docs/a.txt")
     member.size, member.type = size, kind
     return gzip.compress(member.tobuf(tarfile.GNU_FORMAT)) + content
-
-
-def sparse_tar() -> bytes:
-    """Write a tar with a file of a terabyte of nothing."""
-    hole = tarfile.TarInfo("corpus/docs/a.txt")
-    hole.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(2**40)}
-    hole.size = 1
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        tar.addfile(hole, io.BytesIO(b"a"))
-    return written.getvalue()
 
 
 ZEROS = bytes(16 * MEGABYTE)

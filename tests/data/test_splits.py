@@ -36,11 +36,6 @@ def sizes(splits: Splits) -> tuple[int, int, int]:
 # Splits
 
 
-def test_labels_are_those_of_train_sorted() -> None:
-    train = (example("b"), example("a"), example("b"))
-    assert Splits(train, train[:1], train[:1]).labels == ("a", "b")
-
-
 BOTH = (example("a", "t1"), example("b", "t2"))
 
 
@@ -64,7 +59,7 @@ def test_splits_that_cannot_be_used_are_refused(train: Any, dev: Any, test: Any,
 def test_dev_and_test_are_split_off_a_list() -> None:
     splits = load_splits(PAIRS, DEFAULT, seed=0)
     assert load_splits(splits, DEFAULT, seed=1) is splits
-    assert sizes(splits) == (16, 2, 2)
+    assert (sizes(splits), splits.labels) == ((16, 2, 2), ("bad", "good"))
     assert Counter(e.label for e in splits.dev) == Counter(e.label for e in splits.test) == {"good": 1, "bad": 1}
     assert splits == load_splits(PAIRS, DEFAULT, seed=0)
     assert any(splits != load_splits(PAIRS, DEFAULT, seed=seed) for seed in range(1, 5))
@@ -83,11 +78,8 @@ def test_several_files_are_read_as_one(tmp_path: Path) -> None:
     assert {e.document.text for part in (splits.train, splits.dev, splits.test) for e in part} == {t for t, _ in PAIRS}
     assert splits.train[0].document.id.startswith("a-")
     assert splits.train[-1].document.id.startswith("b-")
-
-
-def test_ids_distinguish_files_with_the_same_name(tmp_path: Path) -> None:
-    paths = [str(write(tmp_path / folder / "r.jsonl", REVIEWS)) for folder in ("x", "y")]
-    splits = load_splits(paths, DEFAULT, seed=0)
+    # Ids distinguish files with the same name.
+    splits = load_splits([str(write(tmp_path / place / "r.jsonl", REVIEWS)) for place in ("x", "y")], DEFAULT, seed=0)
     assert sum(sizes(splits)) == 2 * len(PAIRS)
     assert splits.train[0].document.id.startswith(f"{tmp_path.as_posix()}/x/r-")
 
@@ -122,12 +114,8 @@ def test_a_dataset_dict_is_read(tmp_path: Path) -> None:
     assert load_splits({"train": str(path), "dev": path}, DEFAULT, seed=0).dev[0].document.id == "a-1"
 
 
-def same_id(folder: Path) -> list[Path]:
-    return [write(folder / f"{name}.jsonl", [review(id="1")]) for name in ("a", "b")]
-
-
-def two_dev_files(folder: Path) -> Path:
-    for name in ("train.csv", "dev.jsonl", "val.csv"):
+def empty_files(folder: Path, *names: str) -> Path:
+    for name in names:
         (folder / name).touch()
     return folder
 
@@ -135,12 +123,18 @@ def two_dev_files(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (same_id, r"b\.jsonl, line 1: the id '1' is already used in a\.jsonl, line 1"),
+        (
+            lambda folder: [write(folder / name, [review(id="1")]) for name in ("a.jsonl", "b.jsonl")],
+            r"b\.jsonl, line 1: the id '1' is already used in a\.jsonl, line 1",
+        ),
         (lambda folder: [write(folder / "a.jsonl", [review()])] * 2, r"a\.jsonl is listed twice"),
         (lambda _: {"text": ["a"], "label": ["b"]}, "keys text, label has no training data"),
         (lambda _: {"train": PAIRS, "dev": PAIRS, "val": PAIRS}, "keys train, dev, val holds dev and val for dev"),
         (lambda folder: folder, r"has no training data\. .* one of the endings \.jsonl, .*\.tsv\.gz, \.parquet"),
-        (two_dev_files, r"holds dev\.jsonl and val\.csv for dev"),
+        (
+            lambda folder: empty_files(folder, "train.csv", "dev.jsonl", "val.csv"),
+            r"holds dev\.jsonl and val\.csv for dev",
+        ),
         (lambda _: PAIRS[:3], "3 examples of 2 classes are too few to split off 1 for dev and 1 for test.*`dev`"),
     ],
 )

@@ -39,6 +39,17 @@ def write_tar(path: Path, files: Mapping[str, bytes], root: str = "corpus/") -> 
     return path
 
 
+def sparse_tar(name: str = "corpus/docs/a.txt") -> bytes:
+    """Make a tar with a file of a terabyte of nothing."""
+    hole = tarfile.TarInfo(name)
+    hole.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(2**40)}
+    hole.size = 1
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(hole, io.BytesIO(b"a"))
+    return written.getvalue()
+
+
 def eraser_files(docs: Mapping[str, str], **splits: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
     """Make the files of a corpus from its documents and the annotations of each split."""
     annotations = {f"{split}.jsonl": json_lines(rows).encode() for split, rows in splits.items()}

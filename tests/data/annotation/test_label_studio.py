@@ -63,14 +63,12 @@ def test_annotations_are_read(kept: Any, record: Any, settings: dict[str, Any], 
     assert kept(record, **settings) == [expected]
 
 
-def test_only_spans_of_a_label_that_is_named_count(kept: Any) -> None:
+def test_only_spans_of_a_label_that_is_named_by_enough_annotators_count(kept: Any) -> None:
     record = task(done(region(4, 10, label="WHY"), region(11, 15, label="NAME"), choice("good")))
     assert kept(record) == [("good", ("lovely", "film"))]
     assert kept(record, rationale="WHY") == [("good", ("lovely",))]
     assert kept(record, rationale="") == [("good", None)]
-
-
-def test_enough_annotators_must_have_marked_a_word(kept: Any) -> None:
+    # Enough annotators must have marked a word.
     marked = [[(4, 10)], [(4, 15)], [(2, 10)]]
     record = task(*(done(*(region(*span) for span in spans), choice("good")) for spans in marked))
     assert kept(record) == kept(record, agreement=1.0) == [("good", ("lovely",))]
@@ -102,7 +100,7 @@ HTML = {"start": "/p[1]/text()[1]", "end": "/p[1]/text()[1]", "startOffset": 0, 
         (
             task(done(choice("a", name="mood"))),
             {"label": "mod"},
-            "no column 'mod' for the label. It has: text, id, mood,",
+            "no column 'mod' for the label. It has: text, id, mood",
         ),
         (task(done(choice("a", "b"))), {}, "a label must be text or a number, got ('a', 'b')"),
         (task(done(choice("good")), done(choice("bad"))), {}, "its annotators disagree on the label: good or bad."),

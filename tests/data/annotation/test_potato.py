@@ -35,11 +35,6 @@ def exported(user: str = "ann", spans: Any = (), **fields: Any) -> dict[str, Any
     return {"instance_id": "d1", "user_id": user, **own, **fields}
 
 
-def test_annotations_of_both_versions_are_read(kept: Any) -> None:
-    assert kept(line()) == [("good", ("lovely",))]
-    assert kept(exported(spans=[LOVELY], text=TEXT)) == [("good", ("lovely",))]
-
-
 @pytest.mark.parametrize(
     "labels",
     [
@@ -55,8 +50,9 @@ def test_every_way_to_give_a_class_is_read(kept: Any, labels: Any) -> None:
     assert kept(line(labels=labels)) == [("good", ("lovely",))]
 
 
-def test_a_class_may_be_named_false(kept: Any) -> None:
+def test_a_class_may_be_named_false_and_annotations_of_the_second_version_are_read(kept: Any) -> None:
     assert kept(line(labels={"label": {"false": "false", "true": "false"}})) == [("false", ("lovely",))]
+    assert kept(exported(spans=[LOVELY], text=TEXT)) == [("good", ("lovely",))]
 
 
 def test_one_of_several_questions_is_the_label(kept: Any, refusal: Any) -> None:
@@ -84,11 +80,8 @@ def test_several_annotators_of_one_text_vote(kept: Any, refusal: Any) -> None:
     assert "its annotators disagree on the label: good or bad." in refusal(line(), other)
 
 
-def test_white_space_before_the_text_is_not_counted(kept: Any) -> None:
+def test_ids_and_queries_are_read_and_white_space_before_the_text_is_not_counted(read: Any, kept: Any) -> None:
     assert kept(line(displayed_text=f" \n{TEXT}")) == [("good", ("lovely",))]
-
-
-def test_ids_and_queries_are_read(read: Any) -> None:
     [example] = read(exported(text=TEXT, query="Is it?"))
     assert (example.document.id, example.document.query, example.human) == ("d1", ("Is", "it", "?"), None)
 
@@ -123,13 +116,7 @@ def test_the_configuration_of_a_project() -> None:
     config = yaml.safe_load(format_project("items.jsonl", "A: study", [scheme], has_query=True, settings=settings))
     assert (config["annotation_task_name"], config["output_annotation_dir"]) == ("A: study", "items-annotated")
     assert (config["max_annotations_per_item"], config["assignment_strategy"]) == (3, "batch")
-    assert config["annotation_schemes"] == [
-        {
-            "annotation_type": "radio",
-            "name": "label",
-            "description": 'Is it "good"?',
-            "labels": ["Yes: it is", "no"],
-            "label_requirement": {"required": True},
-        }
-    ]
+    radio = {"annotation_type": "radio", "name": "label", "label_requirement": {"required": True}}
+    radio |= {"description": 'Is it "good"?', "labels": ["Yes: it is", "no"]}
+    assert config["annotation_schemes"] == [radio]
     assert config["instance_display"]["fields"] == [{"key": "query", "type": "text"}, {"key": "text", "type": "text"}]

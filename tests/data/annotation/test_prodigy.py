@@ -59,12 +59,9 @@ def test_several_annotators_of_one_text_vote(kept: Any, refusal: Any) -> None:
     assert kept(*lines) == [("good", ("lovely",))]
     assert kept(*lines, agreement=0.0) == [("good", ("lovely", "film"))]
     assert kept(*lines[:2], line(answer="reject", spans=[])) == [("good", ("lovely", "film"))]
-    assert "line 1: its annotators disagree on the label: good or bad." in refusal(
-        line(accept=["good"]), line(accept=["bad"])
-    )
-
-
-def test_spans_and_classes_of_one_text_may_come_from_two_recipes(kept: Any) -> None:
+    problem = "line 1: its annotators disagree on the label: good or bad."
+    assert problem in refusal(line(accept=["good"]), line(accept=["bad"]))
+    # Spans and classes of one text may come from two recipes.
     lines = [line(spans=[LOVELY]), line(accept=["good"], options=[])]
     assert kept(*lines) == kept(*lines, agreement=1.0) == [("good", ("lovely",))]
 

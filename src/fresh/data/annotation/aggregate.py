@@ -57,26 +57,6 @@ def group_rows(rows: Iterable[Row], text_of: Callable[[Row], Hashable]) -> Itera
     return groups.values()
 
 
-def merge_groups(
-    groups: Iterable[Sequence[Row]],
-    title: str,
-    parse: Callable[[Sequence[Row], DataConfig], Answers],
-    config: DataConfig,
-) -> Iterator[Row]:
-    """Merge each group of rows into one; if that fails, its first row keeps the error, and reading continues.
-
-    :param title: Name of the format, for messages.
-    """
-    for group in groups:
-        try:
-            yield group[0] if group[0].error else _merge(parse(group, config), config)
-        except RowError as error:
-            yield replace(group[0], values={}, error=error)
-        except (AttributeError, KeyError, TypeError) as error:
-            problem = f"this is not the format of {title} ({error!r:.80})."
-            yield replace(group[0], values={}, error=RowError(group[0].place, problem, FIX))
-
-
 def task_fields(document: Document) -> dict[str, Any]:
     """Return the fields that every tool shows: id, text and, if there is one, the query."""
     fields = {"id": document.id, "text": document.text}
@@ -91,7 +71,8 @@ def set_aside(row: Row, problem: str) -> RowError:
     return RowError(row.place, problem, FIX, set_aside=True)
 
 
-def _merge(answers: Answers, config: DataConfig) -> Row:
+def merge(answers: Answers, config: DataConfig) -> Row:
+    """Merge the answers about one text into a row with one label and one rationale."""
     row, fields, annotations = answers
     values = dict(fields)
     questions = sorted({name for annotation in annotations for name in annotation.choices})
@@ -100,11 +81,15 @@ def _merge(answers: Answers, config: DataConfig) -> Row:
     if unnamed and len(questions) > 1:
         problem = f"it has the questions {', '.join(questions)}."
         raise RowError(row.place, problem, "Name the one that gives the label with `label`.")
-    # Annotators who skipped a question have no vote on it.
     for question in questions:
-        chosen = [annotation.choices[question] for annotation in annotations if question in annotation.choices]
         name = config.label if unnamed else question
-        values[name] = _majority_label(row, chosen) if name == config.label else chosen[0]
+        # Annotators who skipped a question have no vote on it.
+        chosen = [annotation.choices[question] for annotation in annotations if question in annotation.choices]
+        votes = Counter(choice for choice in chosen if choice is not None).most_common(2)
+        if name == config.label and len({n_votes for _, n_votes in votes}) < len(votes):
+            tied = " or ".join(str(choice) for choice, _ in votes)
+            raise RowError(row.place, f"its annotators disagree on the label: {tied}.", FIX)
+        values[name] = chosen[0] if name != config.label else votes[0][0] if votes else None
     if config.rationale:
         # An annotator who marked nothing votes against every word; one who was not asked to mark does not vote.
         spans = tuple(annotation.spans for annotation in annotations if annotation.spans is not None)
@@ -118,13 +103,6 @@ def single_choice(chosen: Sequence[Any]) -> Any:
     if len(chosen) == 1 and isinstance(chosen[0], str | int | float):
         return chosen[0]
     return tuple(map(str, chosen)) or None
-
-
-def _majority_label(row: Row, chosen: Sequence[Any]) -> Any:
-    first, *others = Counter(choice for choice in chosen if choice is not None).most_common(2) or [(None, 0)]
-    if others and others[0][1] == first[1]:
-        raise RowError(row.place, f"its annotators disagree on the label: {first[0]} or {others[0][0]}.", FIX)
-    return first[0]
 
 
 def vote(marked: AnnotatorSpans, document: Document, agreement: float, place: str) -> tuple[Mask, int]:

@@ -23,13 +23,13 @@ from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
 from fresh.errors import RowError
-from fresh.text import Spans, from_utf16, to_utf16
+from fresh.text import from_utf16, to_utf16
 
 SPAN_FIELDS = ("start_offset", "end_offset", "label")
 COLUMNS = ("label", "entities", "cats", "relations", "Comments")
 
 
-def is_doccano(values: Mapping[str, Any]) -> bool:
+def matches(values: Mapping[str, Any]) -> bool:
     """Recognize a line of doccano, but not a table with a label and lists in other columns."""
     lists = {name for name in COLUMNS if isinstance(values.get(name), list)}
     return "text" in values and (
@@ -53,7 +53,15 @@ def parse(lines: Sequence[Row], config: DataConfig) -> Answers:
     entities = row.values.get("entities")
     spans = [item for item in (entities if isinstance(entities, list) else items) if item not in classes]
     units = parse_spans(row, None, [_parse_span(row, item) for item in spans], config)
-    return row, fields, [Annotation(_convert_spans(row, row.values.get(config.text), units), {})]
+    text = row.values.get(config.text)
+    if not isinstance(text, str):
+        return row, fields, [Annotation((), {})]  # the missing text is reported where texts are read
+    points = from_utf16(text, units)
+    if None in points:
+        [(_, size)] = to_utf16(text, [(0, len(text))])
+        wrong = f"the span {units[points.index(None)]}"
+        raise RowError(row.place, f"{wrong} does not fit a text of {size} UTF-16 code units, or cuts a character.", FIX)
+    return row, fields, [Annotation(tuple(span for span in points if span), {})]
 
 
 def _parse_span(row: Row, item: Any) -> MarkedSpan:
@@ -65,16 +73,6 @@ def _parse_span(row: Row, item: Any) -> MarkedSpan:
     if type(start) is not int or type(end) is not int:
         raise RowError(row.place, f"a span is [start, end, label], got {item!r:.60}.", FIX)
     return MarkedSpan(start, end, None, (str(name),))
-
-
-def _convert_spans(row: Row, text: Any, units: Spans) -> Spans:
-    spans = from_utf16(text, units) if isinstance(text, str) else ()  # a missing text is reported later
-    wrong = next((unit for unit, span in zip(units, spans, strict=False) if span is None), None)
-    if wrong is not None:
-        [(_, size)] = to_utf16(text, [(0, len(text))])
-        problem = f"the span {wrong} does not fit a text of {size} UTF-16 code units, or cuts a character."
-        raise RowError(row.place, problem, FIX)
-    return tuple(span for span in spans if span)
 
 
 def to_task(explanation: Explanation) -> dict[str, Any]:

@@ -39,7 +39,7 @@ CONFIG = """\
 QUERY = '  <Header value="$query"/>\n'
 
 
-def is_label_studio(values: Mapping[str, Any]) -> bool:
+def matches(values: Mapping[str, Any]) -> bool:
     """Recognize a task, or a flat annotation of JSON_MIN."""
     if _is_task(values):
         return any(isinstance(values.get(name), list) for name in ("annotations", "completions", "predictions"))
@@ -52,20 +52,20 @@ def _is_task(values: Mapping[str, Any]) -> bool:
 
 def group(rows: Iterable[Row]) -> Iterable[Sequence[Row]]:
     """Group the flat annotations of a task, which JSON_MIN keeps next to each other."""
-    return (list(rows) for _, rows in itertools.groupby(rows, _task_id))
 
+    def task_id(row: Row) -> tuple[str, Any]:
+        is_flat = not row.error and not _is_task(row.values) and row.values.get("id") is not None
+        return ("task", row.values["id"]) if is_flat else ("row", row.number)
 
-def _task_id(row: Row) -> tuple[str, Any]:
-    flat = not row.error and not _is_task(row.values) and row.values.get("id") is not None
-    return ("task", row.values["id"]) if flat else ("row", row.number)
+    return (list(rows) for _, rows in itertools.groupby(rows, task_id))
 
 
 def parse(rows: Sequence[Row], config: DataConfig) -> Answers:
     """Parse a task, or all flat annotations of a task."""
-    return _parse_task(rows[0], config) if _is_task(rows[0].values) else _parse_flat(rows, config)
-
-
-def _parse_task(row: Row, config: DataConfig) -> Answers:
+    row = rows[0]
+    if not _is_task(row.values):
+        fields = {name: value for name, value in row.values.items() if not _holds_spans(value)}
+        return row, fields, [_parse_flat(row, config) for row in rows]
     fields = dict(row.values["data"])
     if config.id and config.id not in fields:
         fields[config.id] = row.values.get("id")
@@ -93,16 +93,12 @@ def _parse_annotation(
     return Annotation(_parse_spans(row, fields.get(config.text), marked, config), choices)
 
 
-def _parse_flat(rows: Sequence[Row], config: DataConfig) -> Answers:
-    annotations = []
-    for row in rows:
-        named = [(name, region) for name, value in row.values.items() if _holds_spans(value) for region in value]
-        marked = [_parse_region(region, name, region["labels"]) for name, region in named]
-        chosen = row.values.get(config.label)
-        has_label = config.label in row.values and not _holds_spans(chosen)
-        choices = {config.label: parse_choice(chosen)} if has_label else {}
-        annotations.append(Annotation(_parse_spans(row, row.values.get(config.text), marked, config), choices))
-    return rows[0], {name: value for name, value in rows[0].values.items() if not _holds_spans(value)}, annotations
+def _parse_flat(row: Row, config: DataConfig) -> Annotation:
+    named = [(name, region) for name, value in row.values.items() if _holds_spans(value) for region in value]
+    marked = [_parse_region(region, name, region["labels"]) for name, region in named]
+    has_label = config.label in row.values and not _holds_spans(row.values[config.label])
+    choices = {config.label: parse_choice(row.values[config.label])} if has_label else {}
+    return Annotation(_parse_spans(row, row.values.get(config.text), marked, config), choices)
 
 
 def _holds_spans(value: Any) -> bool:
@@ -128,16 +124,13 @@ def to_task(explanation: Explanation) -> dict[str, Any]:
     """Convert an explanation to a task with a prediction: the spans, the class and its probability."""
     document, prediction = explanation.document, explanation.prediction
     target = {"to_name": "text", "origin": "prediction"}
-    regions = [
-        {"start": start, "end": end, "text": document.text[start:end], "labels": [RATIONALE_LABEL]}
-        for start, end in explanation.spans
-    ]
-    result: list[dict[str, Any]] = [
-        {"id": f"span-{number}", "from_name": "rationale", "type": "labels", "value": region, **target}
-        for number, region in enumerate(regions, start=1)
-    ]
-    value = {"choices": [prediction.label]}
-    result.append({"id": "class", "from_name": "label", "type": "choices", "value": value, **target})
+    choice = {"id": "class", "from_name": "label", "type": "choices", "value": {"choices": [prediction.label]}}
+    result: list[dict[str, Any]] = []
+    for start, end in explanation.spans:
+        region = {"start": start, "end": end, "text": document.text[start:end], "labels": [RATIONALE_LABEL]}
+        span = {"id": f"span-{len(result) + 1}", "from_name": "rationale", "type": "labels", "value": region}
+        result.append(span | target)
+    result.append(choice | target)
     model = {"model_version": "fresh", "score": prediction.probability, "result": result}
     return {"data": task_fields(document), "predictions": [model]}
 

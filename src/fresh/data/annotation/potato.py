@@ -62,7 +62,7 @@ TEXT_BOX = "text_box"
 NOT_CHOSEN = (None, False, "", "false")
 
 
-def is_potato(values: Mapping[str, Any]) -> bool:
+def matches(values: Mapping[str, Any]) -> bool:
     """Recognize an annotation of either version."""
     first = "id" in values and all(name in values for name in FIRST_VERSION)
     return first or ({"instance_id", "user_id"} <= values.keys() and all(name in values for name in SECOND_VERSION))

@@ -25,7 +25,7 @@ SIGNS = ("_input_hash", "_task_hash", "_view_id", "spans", "tokens", "options", 
 FIELDS = ("spans", "tokens", "options", "accept", "cats", "meta", "answer", "label")
 
 
-def is_prodigy(values: Mapping[str, Any]) -> bool:
+def matches(values: Mapping[str, Any]) -> bool:
     """Recognize a line of Prodigy."""
     return "text" in values and str(values.get("answer")) in ANSWERS and any(sign in values for sign in SIGNS)
 

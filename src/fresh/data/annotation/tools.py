@@ -10,7 +10,7 @@ from typing import Any
 from fresh._io import atomic_write, check_output
 from fresh.config import suggest
 from fresh.data.annotation import doccano, label_studio, potato, prodigy
-from fresh.data.annotation.aggregate import Answers, check_span_texts, merge_groups, to_word_spans
+from fresh.data.annotation.aggregate import FIX, Answers, check_span_texts, merge, to_word_spans
 from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Document, Explanation, Mask
@@ -31,12 +31,10 @@ class _Format:
 
 # The order matters: a task for Potato, for example, also looks like a table.
 FORMATS = {
-    "label_studio": _Format(
-        "Label Studio's JSON", label_studio.is_label_studio, label_studio.parse, label_studio.group
-    ),
-    "prodigy": _Format("Prodigy's JSON lines", prodigy.is_prodigy, prodigy.parse, prodigy.group),
-    "doccano": _Format("doccano's JSON lines", doccano.is_doccano, doccano.parse),
-    "potato": _Format("Potato's annotations", potato.is_potato, potato.parse, potato.group),
+    "label_studio": _Format("Label Studio's JSON", label_studio.matches, label_studio.parse, label_studio.group),
+    "prodigy": _Format("Prodigy's JSON lines", prodigy.matches, prodigy.parse, prodigy.group),
+    "doccano": _Format("doccano's JSON lines", doccano.matches, doccano.parse),
+    "potato": _Format("Potato's annotations", potato.matches, potato.parse, potato.group),
     "tasks": _Format(
         "tasks for Potato", lambda values: "text" in values and isinstance(values.get("predictions"), Mapping)
     ),
@@ -52,7 +50,10 @@ FORMATS = {
 
 
 def to_table(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
-    """Convert the rows of an annotation tool to rows of a table; the first readable row decides the format."""
+    """Convert the rows of an annotation tool to rows of a table; the first readable row decides the format.
+
+    Rows about one text become one; if that fails, the first of them keeps the error, and reading continues.
+    """
     rest = iter(rows)
     for row in rest:
         if row.error:
@@ -61,7 +62,17 @@ def to_table(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
         name = _recognize(row.values)
         check_format(row.name, name, config)
         kind, rows = FORMATS[name], itertools.chain([row], rest)
-        yield from rows if kind.parse is None else merge_groups(kind.group(rows), kind.title, kind.parse, config)
+        if kind.parse is None:
+            yield from rows
+            return
+        for group in kind.group(rows):
+            try:
+                yield group[0] if group[0].error else merge(kind.parse(group, config), config)
+            except RowError as error:
+                yield replace(group[0], values={}, error=error)
+            except (AttributeError, KeyError, TypeError) as error:
+                problem = f"this is not the format of {kind.title} ({error!r:.80})."
+                yield replace(group[0], values={}, error=RowError(group[0].place, problem, FIX))
 
 
 def _recognize(values: Mapping[str, Any]) -> str:
@@ -145,10 +156,8 @@ def export_paths(path: str | Path, tool: str) -> tuple[Path, ...]:
         raise DataError(suggest(tool, "a tool that can be exported to", TOOLS))
     exporter, target = TOOLS[tool], Path(path)
     if not target.name.endswith(exporter.ending):
-        raise DataError(
-            f"{exporter.title} reads {exporter.ending} files, but the output is {target.name}. "
-            f"Give it the ending {exporter.ending}."
-        )
+        problem = f"{exporter.title} reads {exporter.ending} files, but the output is {target.name}."
+        raise DataError(f"{problem} Give it the ending {exporter.ending}.")
     check_output(target, overwrite=True)
     config = target.with_name(target.name.removesuffix(exporter.ending) + exporter.config_ending)
     return (target, config) if exporter.config_ending else (target,)
@@ -167,19 +176,14 @@ def read_explanations(rows: Iterable[Row], documents: Iterable[Document]) -> Ite
         if document is None:
             problem = f"there is no document {row.values.get('id')!r} in the input, or not in this order."
             raise RowError(row.place, problem, "Give the file that was explained, with the same `text` and `id`.")
-        yield _parse_explanation(row, document)
-
-
-def _parse_explanation(row: Row, document: Document) -> Explanation:
-    values = row.values
-    try:
-        spans = tuple((int(item["start"]), int(item["end"])) for item in values["rationale"])
-        prediction = Prediction(str(values["label"]), {str(k): float(v) for k, v in values["probabilities"].items()})
-        expected = [str(item["text"]) for item in values["rationale"]]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            f"{row.place}: this is not a record of an explanation. Give a file that fresh explain wrote."
-        ) from error
-    check_span_texts(row, document.text, spans, expected)
-    mask = Mask.from_spans(to_word_spans(spans, document), len(document.words))
-    return Explanation(document, mask, document.cut(mask), prediction)
+        try:
+            spans = tuple((int(item["start"]), int(item["end"])) for item in row.values["rationale"])
+            expected = [str(item["text"]) for item in row.values["rationale"]]
+            probabilities = {str(label): float(share) for label, share in row.values["probabilities"].items()}
+            prediction = Prediction(str(row.values["label"]), probabilities)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            problem = "this is not a record of an explanation."
+            raise RowError(row.place, problem, "Give a file that fresh explain wrote.") from error
+        check_span_texts(row, document.text, spans, expected)
+        mask = Mask.from_spans(to_word_spans(spans, document), len(document.words))
+        yield Explanation(document, mask, document.cut(mask), prediction)
