@@ -260,15 +260,14 @@ def test_results_expire(place: str) -> None:
         raise AssertionError("The job is still there.")
 
 
-def test_seconds_to_next_expiry(job: tuple[Jobs, Job]) -> None:
+def test_a_full_server_says_when_the_next_results_expire(job: tuple[Jobs, Job]) -> None:
     jobs, first = job
-    jobs.clock, jobs.limits = lambda: 1000.0, JobLimits(keep_seconds=100.0)
-    second = jobs.create("a.csv", first.served, DataConfig(), None)
-    assert jobs._seconds_to_next_expiry() == 100  # none has ended
-    second.ended = 930.5
-    assert jobs._seconds_to_next_expiry() == 31
-    first.ended = 900.0
-    assert jobs._seconds_to_next_expiry() == 1
+    jobs.clock, jobs.limits = lambda: 1000.0, JobLimits(keep_seconds=100.0, max_jobs=1)
+    for ended, seconds in ((0.0, "100"), (930.5, "31"), (900.0, "1")):  # at first, it has not ended
+        first.ended = ended
+        with pytest.raises(Problem, match="The server holds 1 files, its limit") as refused:
+            jobs.create("a.csv", first.served, DataConfig(), None)
+        assert refused.value.headers == {"Retry-After": seconds}
 
 
 @pytest.mark.parametrize("column", ["text", "query"])

@@ -149,7 +149,9 @@ class Jobs:
             self._expire()
             if len(self.jobs) >= self.limits.max_jobs:
                 message = f"The server holds {len(self.jobs)} files, its limit. Delete one, or try again later."
-                raise Problem(503, message, {"Retry-After": str(self._seconds_to_next_expiry())})
+                ended = min(job.ended or self.clock() for job in self.jobs.values())
+                seconds = max(1, math.ceil(ended + self.limits.keep_seconds - self.clock()))
+                raise Problem(503, message, {"Retry-After": str(seconds)})
             id = secrets.token_urlsafe(16)
             folder = Path(self.folder.name) / id
             job = self.jobs[id] = Job(id, shown_name, served, config, ratio, folder, self.limits.max_rows)
@@ -251,10 +253,6 @@ class Jobs:
         for job in list(self.jobs.values()):
             if job.ended and self.clock() - job.ended > self.limits.keep_seconds:
                 self.delete(job)
-
-    def _seconds_to_next_expiry(self) -> int:
-        ended = [job.ended or self.clock() for job in self.jobs.values()]
-        return max(1, math.ceil(min(ended) + self.limits.keep_seconds - self.clock()))
 
 
 async def _column_names(

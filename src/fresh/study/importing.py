@@ -83,9 +83,8 @@ class _Interpreter:
         self.tickets = {ticket: number for number, ticket in list_tickets(store).items()}
         rows = store.read(select(AnnotatorRow.id, AnnotatorRow.outside))
         self.annotators = {number: outside or annotator_name(number) for number, outside in rows}
-        self.meanings: dict[
-            str, dict[str, str]
-        ] = {}  # for each question, the answer that a text in the file stands for
+        # For each question, the answer that a text in the file stands for.
+        self.meanings: dict[str, dict[str, str]] = {}
         for name, (_, answers) in list_questions(store).items():
             shown = {text.strip(): value for value, text in answers.items()}
             values = {value: value for value in answers}
@@ -150,7 +149,14 @@ def import_study(store: Store, format: str, path: Path) -> ImportSummary:
         return _import_prolific(store, path)
     if format not in READERS:
         raise StudyError(suggest(format, "an import format", (*READERS, "prolific")))
-    answers = _interpret_file(store, path, format)
+    interpreter, answers, problems = _Interpreter(store, format), list[_ImportedAnswer](), list[tuple[str, str]]()
+    for raw in read_raw_answers(path, format, problems):
+        try:
+            answers.append(interpreter.interpret(raw))
+        except ValueError as error:
+            problems.append((raw.place, str(error)))
+    if problems:
+        raise StudyError(group_problems(problems))
     summary = ImportSummary()
     with store.write_session() as session:
         annotators.lock_study(session)  # so that two imports do not add one annotator twice
@@ -165,18 +171,6 @@ def import_study(store: Store, format: str, path: Path) -> ImportSummary:
             person.state = "excluded"
             summary.excluded.append(str(person.outside))
     return summary
-
-
-def _interpret_file(store: Store, path: Path, format: str) -> list[_ImportedAnswer]:
-    interpreter, answers, problems = _Interpreter(store, format), list[_ImportedAnswer](), list[tuple[str, str]]()
-    for raw in read_raw_answers(path, format, problems):
-        try:
-            answers.append(interpreter.interpret(raw))
-        except ValueError as error:
-            problems.append((raw.place, str(error)))
-    if problems:
-        raise StudyError(group_problems(problems))
-    return answers
 
 
 def is_same(written: Any, own: str) -> bool:

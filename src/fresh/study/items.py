@@ -104,10 +104,10 @@ def make_plan(study: Study, examples: Sequence[Example], load: LoadModel) -> Pla
     models = _load_models(study, examples, load, problems)
     if problems:
         raise StudyError("\n".join(problems))
-    labels = {example.label for example in examples}
-    ordered = {label: text for label, text in study.labels.items() if label in labels}
-    ordered |= {label: label for label in sorted(labels - study.labels.keys())}
-    return _build_plan(study, usable, ordered, models)
+    found = {example.label for example in examples}
+    labels = {label: text for label, text in study.labels.items() if label in found}
+    labels |= {label: label for label in sorted(found - study.labels.keys())}
+    return _build_plan(study, usable, labels, models)
 
 
 def _document_problems(study: Study, examples: Sequence[Example]) -> Iterator[str]:

@@ -150,7 +150,11 @@ def get_overview(store: Store) -> Overview:
     missing: Counter[int] = Counter()
     for item, n_free in places.free.items():
         missing[places.documents[item]] += n_free
-    readers = [places.closed_to(person.id) for person in people if person.state == "active"]
+    # Documents are closed to those who have seen them, except those that they gave back and will get again.
+    free = places.free.keys()
+    given_back = {name: {places.documents[item] for item in items & free} for name, items in places.given_back.items()}
+    active = [person.id for person in people if person.state == "active"]
+    readers = [places.seen[person] - given_back.get(person, set()) for person in active]
     n_more = count_missing_annotators(missing, readers, store.design.max_items)
     return Overview(sum(one["counted"] for one in answers), store.design.n_planned, paused, people, n_more)
 
@@ -175,17 +179,9 @@ class _Places:
             elif state == "released" and answer is None:
                 self.given_back[annotator].add(item)
 
-    def closed_to(self, annotator: int) -> set[int]:
-        """List the documents that an annotator has seen, except those that they gave back and will get again."""
-        return self.seen[annotator] - {self.documents[item] for item in self.given_back[annotator] & self.free.keys()}
-
 
 def _get_status(
-    store: Store,
-    row: AnnotatorRow,
-    answers: Sequence[dict[str, Any]],
-    checks: Mapping[int, list[Any]],
-    places: _Places,
+    store: Store, row: AnnotatorRow, answers: Sequence[dict[str, Any]], checks: Mapping[int, list[Any]], places: _Places
 ) -> AnnotatorStatus:
     real = [one for one in answers if one["kind"] == "real"]
     had = [one for one in answers if one["kind"] == "check"]

@@ -37,10 +37,7 @@ class Scale:
     def cells(self) -> tuple[str, str]:
         """Format both for a table."""
         mean = self.mean
-        return (
-            f"{mean.value:.2f} ({mean.low:.2f}–{mean.high:.2f})",
-            "–" if self.sd is None else f"{self.sd:.2f}",
-        )
+        return f"{mean.value:.2f} ({mean.low:.2f}–{mean.high:.2f})", "–" if self.sd is None else f"{self.sd:.2f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +101,7 @@ class Results:
     def table(self) -> Table:
         """Lay out the paper's table."""
         rows = [
-            (
-                row.condition,
-                str(row.n_items),
-                str(row.accuracy),
-                *row.confidence.cells(),
-                *row.readability.cells(),
-            )
+            (row.condition, str(row.n_items), str(row.accuracy), *row.confidence.cells(), *row.readability.cells())
             for row in self.rows
         ]
         return Table(HEADER, tuple(rows), tuple(self.records()), notes=self.notes[:2])

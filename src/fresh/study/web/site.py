@@ -83,13 +83,10 @@ def make_templates(assets: Assets) -> Environment:
     templates = template_environment(PACKAGE, "pages", assets)
     # Applies to every value in every template, so that no page can forget it.
     templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
-    templates.filters |= {"figure": _format_figure, "plural": plural, "parts": split_query}
+    templates.filters |= {"plural": plural, "parts": split_query}
+    templates.filters["figure"] = lambda value, digits=2: "–" if value is None else f"{value:.{digits}f}"
     templates.globals |= {"cannot_complete": cannot_complete, "ui": templates.get_template("parts.html").module}
     return templates
-
-
-def _format_figure(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +122,18 @@ class Site:
         with suppress(SQLAlchemyError):  # the page must appear even if the database is down
             session = self.sessions.find(request, "annotator")
         link = LINKS.get(message, "Sign in" if session is None else "Back to the study")
+        heading = HEADINGS.get(status, HEADINGS[403])
+        if message in INACTIVE.values():
+            heading = ENDED
+        elif message in DATABASE_DOWN.values():
+            heading = HEADINGS[500]
+        elif admin and status == 409:
+            heading = ALREADY_DONE
         response = self.page(
             "notice.html",
             session or self.sessions.visitor(request),
             status,
-            heading=_heading_of(status, message, admin),
+            heading=heading,
             message=message,
             link="Back to the admin page" if admin else link,
             admin=admin,
@@ -148,14 +152,6 @@ class Site:
         LOG.error("The database cannot be used.", exc_info=error)
         message = DATABASE_DOWN["POST" if request.method == "POST" else "GET"]
         return self.error_page(request.scope, 503, message, {"Retry-After": "60"})
-
-
-def _heading_of(status: int, message: str, admin: bool) -> str:
-    if message in INACTIVE.values():
-        return ENDED
-    if message in DATABASE_DOWN.values():
-        return HEADINGS[500]
-    return ALREADY_DONE if admin and status == 409 else HEADINGS.get(status, HEADINGS[403])
 
 
 def wants_page(request: Request) -> bool:
@@ -187,13 +183,11 @@ class Login:
     async def sign_in(self, request: Request, form: Field = "", code: Field = "") -> Response:
         """Check a code, and start a session."""
         # In threads: hashing is slow by design, and would hold up all other requests.
-        await run_in_threadpool(self._check_form, request, form)
+        sessions = self.site.sessions
+        await run_in_threadpool(lambda: sessions.check_form(sessions.find(request, "visitor"), form))
         address = "" if request.client is None else request.client.host
         who = await self.site.limiters[self.role].check(address, lambda: self._find(code))
         return await run_in_threadpool(self._respond, request, who)
-
-    def _check_form(self, request: Request, form: str) -> None:
-        self.site.sessions.check_form(self.site.sessions.find(request, "visitor"), form)
 
     def _find(self, code: str) -> int | None:
         with self.site.hashing:
