@@ -235,7 +235,15 @@ def _save_real(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> 
 
     In any case, the annotator has seen the document, and that is recorded.
     """
-    held = _get_or_add_assignment(session, person, one)
+    document = session.get_one(ItemRow, one.item).document
+    assert document is not None
+    theirs = (AssignmentRow.annotator == person.id, AssignmentRow.document == document)
+    held = session.scalar(select(AssignmentRow).where(*theirs))
+    if held is None:
+        at = now_ms() if one.raw.at is None else one.raw.at
+        held = AssignmentRow(annotator=person.id, item=one.item, document=document, state="seen", at=at)
+        session.add(held)
+        session.flush()
     existing = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
     other_condition = held.item != one.item
     if other_condition and held.state == "released" and existing is None:
@@ -262,19 +270,6 @@ def _save_real(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> 
     return NEW
 
 
-def _get_or_add_assignment(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> AssignmentRow:
-    document = session.get_one(ItemRow, one.item).document
-    assert document is not None
-    theirs = (AssignmentRow.annotator == person.id, AssignmentRow.document == document)
-    held = session.scalar(select(AssignmentRow).where(*theirs))
-    if held is None:
-        at = now_ms() if one.raw.at is None else one.raw.at
-        held = AssignmentRow(annotator=person.id, item=one.item, document=document, state="seen", at=at)
-        session.add(held)
-        session.flush()
-    return held
-
-
 def _save_practice(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> str:
     theirs = (PracticeAnswerRow.annotator == person.id, PracticeAnswerRow.item == one.item)
     existing = session.scalar(select(PracticeAnswerRow).where(*theirs))
@@ -299,8 +294,8 @@ def _import_prolific(store: Store, path: Path) -> ImportSummary:
     problems: list[tuple[str, str]] = []
     for row in read_rows(path):
         try:
-            participant, status = _parse_submission(row)
-            submissions.setdefault(participant, set()).add(status)
+            name, status = _parse_submission(row)
+            submissions.setdefault(name, set()).add(status)
         except ValueError as error:
             problems.append((row.place, str(error)))
     if problems:

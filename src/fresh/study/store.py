@@ -83,7 +83,8 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _connect(place: str | Path) -> Engine:
+@contextmanager
+def _connected(place: str | Path) -> Iterator[Engine]:
     url = URL.create("sqlite", database=str(Path(place) / FILE))  # not a string: the path may contain ? or %
     try:
         if "://" in str(place):
@@ -95,11 +96,26 @@ def _connect(place: str | Path) -> Engine:
     if url.get_backend_name() == "postgresql":
         optional_import("psycopg", "postgres", "A study in PostgreSQL")
         # Up to 40 connections, one for each thread that answers requests; those that were cut meanwhile are replaced.
-        return create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
-    return engine
+        engine = create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
+    else:
+        engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+        event.listen(engine, "connect", _prepare)
+        event.listen(engine, "begin", _begin)
+    try:
+        yield engine
+    except OperationalError as error:
+        engine.dispose()
+        name = repr(engine.url)  # without its password
+        code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+        if code not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+            raise StudyError(f"The database {name} cannot be used: {error.orig}.") from error
+        raise StudyError(
+            f"The database {name} is not writable ({error.orig}). Even commands that only show a study need to write: "
+            "allow it for the file and its folder."
+        ) from error
+    except BaseException:
+        engine.dispose()
+        raise
 
 
 def _prepare(connection: Any, _record: Any) -> None:
@@ -178,26 +194,6 @@ def open_study(place: str | Path) -> Store:
                     "STUDY.toml --database URL"
                 )
             return Store(engine, row.about)
-
-
-@contextmanager
-def _connected(place: str | Path) -> Iterator[Engine]:
-    engine = _connect(place)
-    try:
-        yield engine
-    except OperationalError as error:
-        engine.dispose()
-        name = repr(engine.url)  # without its password
-        code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
-        if code not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-            raise StudyError(f"The database {name} cannot be used: {error.orig}.") from error
-        raise StudyError(
-            f"The database {name} is not writable ({error.orig}). Even commands that only show a study need to write: "
-            "allow it for the file and its folder."
-        ) from error
-    except BaseException:
-        engine.dispose()
-        raise
 
 
 def create_study(place: str | Path, plan: Plan) -> Store:

@@ -22,7 +22,7 @@ from fresh.study.store import Store
 from fresh.study.web.admin_views import AdminViews
 from fresh.study.web.annotator_views import AnnotatorViews
 from fresh.study.web.auth import Sessions, Signer
-from fresh.study.web.site import NO_PAGE, Login, Site, make_assets, make_templates
+from fresh.study.web.site import NO_PAGE, Login, Site, make_templates
 from fresh.web.errors import ErrorRenderer
 from fresh.web.metrics import ServerMetrics
 from fresh.web.security import SecurityConfig, allowed_hosts, check_host, check_proxy
@@ -59,9 +59,9 @@ class StudyServeConfig:
 def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
     """Create the app that serves a study; it closes the store at the end."""
     config = config or StudyServeConfig()
-    assets = make_assets()
+    templates, assets = make_templates()
     sessions = Sessions(store, Signer(signing_key(store), config.session_hours), config.https)
-    site = Site(store, sessions, make_templates(assets))
+    site = Site(store, sessions, templates)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

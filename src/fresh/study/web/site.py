@@ -72,21 +72,17 @@ WRONG_CODE = {
 START = {"annotator": "/", "admin": "/admin"}
 
 
-def make_assets() -> Assets:
-    """Load the styles and scripts of the pages; the look is that of all pages of fresh."""
+def make_templates() -> tuple[Environment, Assets]:
+    """Load the templates, in which no text can change the text direction of the page, and their styles and scripts."""
     shared = read_assets("fresh.reporting.html") | read_assets("fresh.web", "pages")
-    return Assets({name: shared[name] for name in SHARED_STYLES} | read_assets(PACKAGE, "pages"))
-
-
-def make_templates(assets: Assets) -> Environment:
-    """Load the templates; text in them cannot change the text direction of the page."""
+    assets = Assets({name: shared[name] for name in SHARED_STYLES} | read_assets(PACKAGE, "pages"))
     templates = template_environment(PACKAGE, "pages", assets)
     # Applies to every value in every template, so that no page can forget it.
     templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
     templates.filters |= {"plural": plural, "parts": split_query}
     templates.filters["figure"] = lambda value, digits=2: "–" if value is None else f"{value:.{digits}f}"
     templates.globals |= {"cannot_complete": cannot_complete, "ui": templates.get_template("parts.html").module}
-    return templates
+    return templates, assets
 
 
 @dataclass(frozen=True, slots=True)
