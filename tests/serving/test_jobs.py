@@ -53,15 +53,12 @@ def test_a_table_is_explained_like_single_texts(job_client: TestClient, place: s
     assert cells[0]["read"] == " … ".join(span["text"] for span in json.loads(lines[0])["rationale"])
 
 
-def test_json_lines_and_other_columns_are_read(job_client: TestClient) -> None:
+def test_columns_are_named_or_disabled(job_client: TestClient) -> None:
     lines = "".join(json.dumps({"review": TEXT, "name": f"n-{number}"}) + "\n" for number in range(3))
     job = upload(job_client, lines, "in.jsonl", text="review", id="name").json()["id"]
     assert finished(job_client, job)["done"] == 3
     ids = [json.loads(line)["id"] for line in job_client.get(f"/v1/jobs/{job}/results").text.splitlines()]
     assert ids == ["n-0", "n-1", "n-2"]
-
-
-def test_empty_column_names_disable_columns(job_client: TestClient) -> None:
     response = upload(job_client, f"id,text,query\nx,{TEXT},why\n", query="", id="")
     assert response.status_code == 202
     job = response.json()["id"]
@@ -233,16 +230,13 @@ def test_a_job_deleted_while_it_starts_leaves_nothing(job: tuple[Jobs, Job]) -> 
     assert not made.folder.exists()
 
 
-def test_missing_results_are_reported_before_the_response_starts(job: tuple[Jobs, Job]) -> None:
-    _, made = job
+def test_results_are_opened_before_the_response_starts(job: tuple[Jobs, Job]) -> None:
+    """Missing ones are reported, and a download continues after the job is deleted."""
+    jobs, made = job
     for cause, message in (("", "They were deleted."), ("No space left.", "No space left.")):
         made.problem = cause
         with pytest.raises(Problem, match=f"404: There are no results. {message}"):
             _open_results(made)
-
-
-def test_a_download_continues_after_the_job_is_deleted(job: tuple[Jobs, Job]) -> None:
-    jobs, made = job
     made.folder.mkdir()
     made.results.write_text("1\n2\n", encoding="utf-8")
     lines = _read_lines(_open_results(made))
@@ -291,7 +285,7 @@ def test_no_cell_starts_like_a_formula(text: str) -> None:
     assert escape_formula(text) in (text, f"'{text}")
 
 
-def test_results_as_csv() -> None:
+def test_csv_results_have_no_formulas() -> None:
     record = {"id": "=1+1", "label": "pos", "probability": 0.75, "ratio": 0.5}
     lines = [json.dumps({**record, "rationale": [{"text": "a, b"}, {"text": "c"}]})]
     assert "".join(_to_csv(lines)) == 'id,label,probability,ratio,read\r\n\'=1+1,pos,0.75,0.5,"a, b … c"\r\n'

@@ -92,9 +92,7 @@ def test_editing_an_unread_word_changes_nothing(page: Page, url: str, name: str)
     before = answer.inner_text()
     dropped = page.locator("#document > .word").first  # no mark around it
     word, number = dropped.inner_text(), dropped.get_attribute("data-number")
-    dropped.click()
-    page.locator("#document input").fill("awful")
-    page.keyboard.press("Enter")
+    edit(page, int(number or 0), "awful")
     expect(page.locator("#change")).to_have_text(
         f"“{word}” was changed to “awful”. The predictor did not read this word, so its input is the same: "
         f"the answer is still {before}."
@@ -248,16 +246,12 @@ def test_effects_of_selecting_again_are_not_attributed_to_an_edit(page: Page, ur
     expect(page.locator("#answer")).to_have_text(anew)
 
 
-def test_the_theme_is_remembered(page: Page, url: str) -> None:
+def test_the_theme_is_remembered_and_labels_are_listed(page: Page, url: str) -> None:
     page.goto(url)
     page.get_by_role("button", name="Switch to dark mode").click()
     page.reload()
     expect(page.get_by_role("button", name="Switch to light mode")).to_be_visible()
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
-
-
-def test_the_labels_of_a_model_are_listed(page: Page, url: str) -> None:
-    page.goto(url)
     expect(page.locator("#answers")).to_have_text("Labels: neg, pos")
     page.evaluate("""document.querySelector("#model option").dataset.labels = JSON.stringify([..."abcdefgh"])""")
     page.get_by_label("Model", exact=True).select_option("pair")

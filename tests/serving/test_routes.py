@@ -29,6 +29,9 @@ def test_answers_match_explain(client: TestClient, model: Rationalizer) -> None:
     answer = client.post(f"{ONE}/explain", json={"text": TEXT})
     assert answer.status_code == 200
     assert answer.json() == to_record(model.explain(Document.from_text(TEXT, id="text")))
+    answer = client.post(f"{ANY}/explain", json={"text": TEXT, "ratio": 0.5, "scores": True})
+    [expected] = model.explain([Document.from_text(TEXT, id="text")], ratio=0.5)
+    assert answer.json() == to_record(expected, scores=True)
 
 
 def test_texts_are_answered_in_order(client: TestClient, model: Rationalizer) -> None:
@@ -39,12 +42,6 @@ def test_texts_are_answered_in_order(client: TestClient, model: Rationalizer) ->
         alone = to_record(model.explain(text))
         assert answer["rationale"] == alone["rationale"]
         assert answer["probabilities"] == pytest.approx(alone["probabilities"], abs=1e-5)
-
-
-def test_ratios_match_explain(client: TestClient, model: Rationalizer) -> None:
-    answer = client.post(f"{ANY}/explain", json={"text": TEXT, "ratio": 0.5, "scores": True}).json()
-    [expected] = model.explain([Document.from_text(TEXT, id="text")], ratio=0.5)
-    assert answer == to_record(expected, scores=True)
 
 
 def test_curves_match_the_model(client: TestClient, model: Rationalizer) -> None:
@@ -74,9 +71,6 @@ def test_with_a_fixed_mask_only_read_words_change_the_answer(client: TestClient)
     read_words = ["awful" if keep else word for word, keep in zip(words, kept, strict=True)]
     other = client.post(f"{ONE}/explain", json={"words": read_words, "kept": kept}).json()
     assert other["label"] != held["label"]
-
-
-def test_a_mask_may_be_empty(client: TestClient) -> None:
     answer = client.post(f"{ONE}/explain", json={"words": ["good", "film"], "kept": [False, False]})
     assert (answer.status_code, answer.json()["rationale"]) == (200, [])
 

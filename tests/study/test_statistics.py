@@ -80,16 +80,10 @@ def test_kappa_matches_its_definition(ratings: list[list[int]]) -> None:
     assert found == pytest.approx((sum(same) / len(same) - by_chance) / (1 - by_chance))
 
 
-def test_kappa_is_undefined_for_one_annotator_per_item() -> None:
-    assert fleiss_kappa([[0], [1]], 1) is None
-
-
-def test_raw_agreement_is_that_of_the_paper() -> None:
-    assert raw_agreement([[1, 1, 1], [0, 1, 1], [1]]) == pytest.approx((1 + 2 / 3) / 2)
+def test_agreement_of_small_cases() -> None:
+    assert raw_agreement([[1, 1, 1], [0, 1, 1], [1]]) == pytest.approx((1 + 2 / 3) / 2)  # as in the paper
     assert raw_agreement([[1]]) is None
-
-
-def test_chance_agreement_of_three_coins() -> None:
+    assert fleiss_kappa([[0], [1]], 1) is None
     assert chance_agreement(3, [0.5, 0.5]) == pytest.approx(0.75)
     assert chance_agreement(3, [1.0, 0.0]) == 1
 

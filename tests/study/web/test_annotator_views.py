@@ -324,9 +324,6 @@ def test_an_expired_session_is_explained_and_continues_after_sign_in(app: FastAP
     person.post("/sign-in", code=code)
     assert person.text == text
     assert real(store) == []
-
-
-def test_a_session_is_renewed_by_requests(person: Person, app: FastAPI) -> None:
     for hours, status in ((11.9, 200), (11.9, 200), (12.1, 401)):
         advance_clock(app, hours)
         assert person.get("/item").status == status
