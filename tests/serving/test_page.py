@@ -128,20 +128,6 @@ def test_words_are_selected_again_if_they_are_not_kept(page: Page, url: str, mod
     assert tuple(page.evaluate(READ)) == model.explain("awful film was good and it plays").rationale.words
 
 
-def test_a_link_holds_the_text_and_the_length(page: Page, url: str) -> None:
-    explain(page, url, TEXT, "any-length")
-    page.get_by_label("Length of the rationale").press("End")
-    shown, answer = page.evaluate(READ), page.locator("#answer").inner_text()
-    link = copied(page, "Copy link")
-    assert link.startswith(f"{url}#model=any-length&text=the+old+film")
-    expect(page.locator("#done")).to_have_text("Link copied. It contains the text.")
-    assert answer.startswith(json.loads(copied(page, "Copy JSON"))["label"])
-    page.goto("about:blank")
-    page.goto(link)
-    expect(page.locator("#answer")).to_have_text(answer)
-    assert page.evaluate(READ) == shown
-
-
 def test_a_certificate_is_downloaded(page: Page, url: str) -> None:
     explain(page, url, TEXT)
     with page.expect_download() as waiting:
@@ -373,13 +359,16 @@ def test_json_of_an_edited_text_has_its_offsets(page: Page, url: str) -> None:
     assert [one["text"] for one in after["rationale"]] == texts
 
 
-def test_a_link_holds_edits_and_the_selection(page: Page, url: str) -> None:
+def test_a_link_holds_the_text_its_edits_and_the_selection(page: Page, url: str) -> None:
     explain(page, url, TEXT, "any-length")
     page.locator("#length").press("End")
     edit(page, 2, "stable and improved")
     expect(page.locator("#change")).to_be_visible()
     shown = page.evaluate(READ), page.locator("#answer").inner_text(), page.locator("#document").inner_text()
+    assert shown[1].startswith(json.loads(copied(page, "Copy JSON"))["label"])
     link = copied(page, "Copy link")
+    assert link.startswith(f"{url}#model=any-length&text=the+old+film")
+    expect(page.locator("#done")).to_have_text("Link copied. It contains the text.")
     page.goto("about:blank")
     page.goto(link)
     expect(page.locator("#document")).to_contain_text("stable and improved")

@@ -40,7 +40,7 @@ def test_each_document_is_cut_in_every_condition() -> None:
 
 
 def test_items_do_not_reveal_their_document_nor_its_casing() -> None:
-    made = make_plan(study(), corpus(query="Is it Good"), load)
+    made = make_plan(study(two_ways()), corpus(query="Is it Good"), load)
     for item in (*made.items, *made.practice, *made.checks):
         assert (item.rationale.id, item.rationale.query) == ("", ("is", "it", "good"))
         assert text_of(item) == text_of(item).lower()

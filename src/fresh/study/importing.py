@@ -163,7 +163,17 @@ def import_study(store: Store, format: str, path: Path) -> ImportSummary:
         before = set(session.scalars(select(AnnotatorRow.outside)))
         # If somebody has seen a document twice, the first time counts; rows without a time come last.
         for one in sorted(answers, key=lambda one: MAX_TIMESTAMP if one.raw.at is None else one.raw.at):
-            _import_answer(session, one, summary)
+            person = _find_owner(session, one) or annotators.get_or_add_annotator(session, one.annotator)
+            person.consented = person.consented or now_ms()  # people who answered have agreed in the other tool
+            save = _save_real if one.raw.kind == "real" else _save_practice
+            outcome = save(session, person, one)
+            if outcome == NEW:
+                summary.n_new += 1
+                summary.n_uncounted += one.raw.kind == "real" and not one.raw.counted
+            elif outcome == EXISTING:
+                summary.n_existing += 1
+            else:
+                summary.skipped.append(f"{one.raw.place}: {outcome}")
         real = [one for one in answers if one.raw.kind == "real"]
         names = {one.annotator for one in real} - {one.annotator for one in real if one.raw.counted} - before
         uncounted = select(AnnotatorRow).where(AnnotatorRow.outside.in_(sorted(names))).order_by(AnnotatorRow.id)
@@ -198,20 +208,6 @@ def group_problems(problems: Iterable[tuple[str, str]]) -> str:
             places.setdefault(line.removeprefix(f"{place}: "), []).append(place)
     more = {line: f" and {plural(len(rows) - 1, 'more row')}" if len(rows) > 1 else "" for line, rows in places.items()}
     return "\n".join(f"{rows[0]}{more[line]}: {line}" for line, rows in places.items())
-
-
-def _import_answer(session: Session, one: _ImportedAnswer, summary: ImportSummary) -> None:
-    person = _find_owner(session, one) or annotators.get_or_add_annotator(session, one.annotator)
-    person.consented = person.consented or now_ms()  # people who answered have agreed in the other tool
-    save = _save_real if one.raw.kind == "real" else _save_practice
-    outcome = save(session, person, one)
-    if outcome == NEW:
-        summary.n_new += 1
-        summary.n_uncounted += one.raw.kind == "real" and not one.raw.counted
-    elif outcome == EXISTING:
-        summary.n_existing += 1
-    else:
-        summary.skipped.append(f"{one.raw.place}: {outcome}")
 
 
 def _find_owner(session: Session, one: _ImportedAnswer) -> AnnotatorRow | None:

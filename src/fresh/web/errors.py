@@ -48,13 +48,15 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
 
 
+def _json_response(_scope: Scope, status: int, detail: str, headers: Mapping[str, str] | None) -> Response:
+    return problem_response(status, detail, headers)
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorRenderer:
     """How an app responds to errors."""
 
-    respond: Callable[[Scope, int, str, Mapping[str, str] | None], Response] = lambda _scope, *about: problem_response(
-        *about
-    )
+    respond: Callable[[Scope, int, str, Mapping[str, str] | None], Response] = _json_response
     messages: Mapping[int, str] = field(default_factory=lambda: STATUS_MESSAGES)  # in place of the framework's own
 
     def render(self, scope: Scope, error: HTTPException) -> Response:

@@ -60,11 +60,6 @@ def test_tickets_depend_on_annotator_item_and_key(annotator: int, item: int) -> 
     assert ticket != Signer(b"l" * 32).ticket(annotator, item)
 
 
-def token_in(response: Response) -> str:
-    """Take a session out of the cookie that a response sets."""
-    return response.headers["set-cookie"].partition(";")[0].partition("=")[2]
-
-
 def test_a_request_in_flight_during_sign_out_does_not_renew_the_session(person: Person, app: FastAPI) -> None:
     sessions = site_of(app).sessions
     cookie = "; ".join(f"{name}={value}" for name, value in person.client.cookies.items())
@@ -76,7 +71,8 @@ def test_a_request_in_flight_during_sign_out_does_not_renew_the_session(person: 
             sessions.end(Response(), session)
         renewed = Response()
         sessions.renew(request, renewed, session)
-        found = sessions.signer.read(token_in(renewed), "annotator", lambda who: sessions.version("annotator", who))
+        token = renewed.headers["set-cookie"].partition(";")[0].partition("=")[2]
+        found = sessions.signer.read(token, "annotator", lambda who: sessions.version("annotator", who))
         assert (found is None) == ended
 
 
