@@ -87,9 +87,8 @@ def test_jobs_are_found_again_after_the_page_was_closed(page: Page, url: str) ->
     expect(again.locator(".job-name")).to_have_text(["other.csv", "r.csv"])
     again.reload()
     expect(again.locator("#panel-batch")).to_be_visible()  # the address holds the tab
-    expect(again.locator(".job-status")).to_have_text(
-        ["Done: 1 of 1 text explained.", "Done: 20 of 20 texts explained."]
-    )
+    done = ["Done: 1 of 1 text explained.", "Done: 20 of 20 texts explained."]
+    expect(again.locator(".job-status")).to_have_text(done)
     for id in kept(again):
         httpx.delete(f"{url}v1/jobs/{id}")
     again.reload()

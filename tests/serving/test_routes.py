@@ -47,18 +47,15 @@ def test_texts_are_answered_in_order(client: TestClient, model: Rationalizer) ->
 def test_curves_match_the_model(client: TestClient, model: Rationalizer) -> None:
     found = client.post(f"{ANY}/curve", json={"text": TEXT}).json()
     expected = model.curve(Document.from_text(TEXT, id="text"))
-    assert [point["rationale"] for point in found["points"]] == [
-        to_record(point)["rationale"] for point in expected.points
-    ]
+    shown = [to_record(point)["rationale"] for point in expected.points]
+    assert [point["rationale"] for point in found["points"]] == shown
     assert found["points"][found["minimal"]]["rationale"] == to_record(expected.minimal)["rationale"]
 
 
 def test_queries_change_the_answer(client: TestClient) -> None:
-    answers = [
-        client.post(f"{PAIR}/explain", json={"text": "a good film", "query": query}).json()
-        for query in ("praise", "blame")
-    ]
-    assert answers[0]["probabilities"] != answers[1]["probabilities"]
+    bodies = ({"text": "a good film", "query": query} for query in ("praise", "blame"))
+    one, other = (client.post(f"{PAIR}/explain", json=body).json() for body in bodies)
+    assert one["probabilities"] != other["probabilities"]
 
 
 def test_with_a_fixed_mask_only_read_words_change_the_answer(client: TestClient) -> None:

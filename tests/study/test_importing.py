@@ -146,9 +146,8 @@ def test_invalid_cells_are_refused_with_their_line(
 ) -> None:
     first, second = numbers(empty)[0], numbers(empty)[2]
     longest = row(first, "a" * 200) | {"at": "", "milliseconds": ""}
-    assert refusal(empty, "jsonl", lines(tmp_path / "a.jsonl", longest, {**row(second), **cells})) == [
-        f"a.jsonl, line 2: {problem}"
-    ]
+    file = lines(tmp_path / "a.jsonl", longest, {**row(second), **cells})
+    assert refusal(empty, "jsonl", file) == [f"a.jsonl, line 2: {problem}"]
     assert outcome(import_study(empty, "jsonl", lines(tmp_path / "a.jsonl", longest))) == (1, 0, [])
 
 
@@ -236,10 +235,8 @@ def test_the_first_answer_of_each_annotator_to_a_document_counts(
     """Six people answer all tasks of a project in its order, of which each needs two answers."""
     tasks, _ = export_study(asking, "label_studio", tmp_path / "tasks.json")
     order = [one["data"]["item"] for one in json.loads(tasks.read_text(encoding="utf-8"))]
-    done = [
-        task(ticket, *(annotation(place, by={"email": f"p{number}"}) for number in range(6)))
-        for place, ticket in enumerate(order)
-    ]
+    emails = [{"email": f"p{number}"} for number in range(6)]
+    done = [task(ticket, *(annotation(place, by=one) for one in emails)) for place, ticket in enumerate(order)]
     file = write(tmp_path / "project.json", done[::-1] if backwards else done)
     found = import_study(asking, "label_studio", file)
     documents = {number: place // 2 for place, number in enumerate(numbers(asking))}
@@ -282,14 +279,9 @@ def test_answers_skipped_rejected_or_unfinished_in_other_tools_count_as_seen(ask
     seen = "{place}: ann has seen the document of item {item} in another condition."
     by = {"email": "ann"}
     tasks = [task(others[1], annotation(5, by=by)), task(one, annotation(1, by=by, was_cancelled=True, result=[]))]
-    assert outcome(import_study(asking, "label_studio", write(tmp_path / "a.json", tasks))) == (
-        0,
-        0,
-        [
-            "a.json, row 2, annotation 1: the answer of ann was skipped in the other tool.",
-            seen.format(place="a.json, row 1, annotation 5", item=others[1]),
-        ],
-    )
+    left = ["a.json, row 2, annotation 1: the answer of ann was skipped in the other tool."]
+    left.append(seen.format(place="a.json, row 1, annotation 5", item=others[1]))
+    assert outcome(import_study(asking, "label_studio", write(tmp_path / "a.json", tasks))) == (0, 0, left)
     worked = {"WorkerId": "ann", **{f"Answer.{name}": value for name, value in FLAT.items()}}
     at = ["Mon Mar 09 22:16:08 PDT 2026", "Mon Mar 09 22:15:08 PDT 2026"]
     rejected = lines(

@@ -65,10 +65,8 @@ def test_checks_ask_for_specific_answers() -> None:
 
 
 def test_checks_have_queries_of_unseen_documents() -> None:
-    examples = [
-        replace(example, document=replace(example.document, query=("Is", f"it{number}")))
-        for number, example in enumerate(corpus())
-    ]
+    asking = enumerate(corpus())
+    examples = [replace(one, document=replace(one.document, query=("Is", f"it{number}"))) for number, one in asking]
     made = make_plan(study(two_ways(), checks=3, examples=1), examples, load)
     asked = {item.rationale.query for item in made.checks}
     assert len(asked) == 3

@@ -82,11 +82,8 @@ def test_tables_are_formatted() -> None:
 def test_p_values_are_never_shown_as_zero() -> None:
     formatted = ["<.001", "<.001", "<.001", ".001", "1.000", "–"]
     assert [format_p(p) for p in (0.0, 0.0004, 0.00099, 0.001, 1.0, None)] == formatted
-    answers = [
-        Response(way, 2 * d + way, d, d, "ab"[way], "pos", ("neg", "pos")[way], 1 + 3 * way, 1 + 3 * way)
-        for d in range(40)
-        for way in range(2)
-    ]
+    low, high = ("a", "pos", "neg", 1, 1), ("b", "pos", "pos", 4, 4)
+    answers = [Response(way, 2 * d + way, d, d, *(low, high)[way]) for d in range(40) for way in range(2)]
     [first, *_] = make_results(answers, "ab", ["neg", "pos"], 1, 80).differences_table().rows
     assert first[4] == "<.001"
 

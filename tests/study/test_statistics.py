@@ -111,9 +111,6 @@ def test_large_swap_tests_are_sampled() -> None:
 
 
 def test_documents_that_share_a_text_are_swapped_together() -> None:
-    made = [
-        Response(who, 0, document, 7, condition, "pos", "pos", 4 if condition == "A" else 1, 3)
-        for document in range(4)
-        for who, condition in enumerate("AB")
-    ]
+    ratings = list(enumerate((("A", 4), ("B", 1))))
+    made = [Response(who, 0, d, 7, way, "pos", "pos", rating, 3) for d in range(4) for who, (way, rating) in ratings]
     assert compare_conditions(made, ("A", "B"))[1].p_documents == 1

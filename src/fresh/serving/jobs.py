@@ -35,7 +35,7 @@ from fresh.reporting.tables import escape_formula
 from fresh.serving.batcher import ClosedError, OverloadedError
 from fresh.serving.config import MAX_CHARACTERS, JobLimits
 from fresh.serving.models import Models, ServedModel
-from fresh.serving.routes import JSON_LINES, Responses
+from fresh.serving.routes import JSON_LINES
 from fresh.serving.schemas import JobRecord, JobState
 from fresh.web.errors import COMMON_STATUSES, WRITE_STATUSES, Problem, problem_responses
 from fresh.web.metrics import ServerMetrics
@@ -313,12 +313,12 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
         """Stop a job, and delete the upload and the results."""
         jobs.delete(jobs.get(id))
 
-    content: Responses = {200: {"description": "The results.", "content": {JSON_LINES: {}, "text/csv": {}}}}
+    content = {"description": "The results.", "content": {JSON_LINES: {}, "text/csv": {}}}
 
     @router.get(
         "/jobs/{id}/results",
         summary="Download results",
-        responses={**content, **problem_responses(404, 409, 422, *COMMON_STATUSES)},
+        responses={200: content, **problem_responses(404, 409, 422, *COMMON_STATUSES)},
         response_class=Response,
     )
     def results(id: str, format: Literal["jsonl", "csv"] = "jsonl") -> Response:

@@ -241,21 +241,18 @@ def test_characters_that_change_the_text_direction_are_replaced(hidden: Store) -
     assert person.get("/item").text == "a\ufffdb c"
 
 
+QUESTION = '<span class="muted">Question:</span> what was on the desk ?'
+PENCIL = '<span class="muted">Answer:</span> a pencil'
+
+
 @pytest.mark.parametrize(
-    ("name", "query", "shown"),
+    ("name", "query", "parts"),
     [
-        ("file.csv", "Is it good ?", ['<p class="query" dir="auto">is it good ?</p>']),
-        (
-            "multirc",
-            "What was on the desk ? || A pencil",
-            [
-                '<p class="query" dir="auto"><span class="muted">Question:</span> what was on the desk ?</p>',
-                '<p class="query" dir="auto"><span class="muted">Answer:</span> a pencil</p>',
-            ],
-        ),
+        ("file.csv", "Is it good ?", ["is it good ?"]),
+        ("multirc", "What was on the desk ? || A pencil", [QUESTION, PENCIL]),
     ],
 )
-def test_queries_are_shown_in_named_parts(tmp_path: Path, name: str, query: str, shown: list[str]) -> None:
+def test_queries_are_shown_in_named_parts(tmp_path: Path, name: str, query: str, parts: list[str]) -> None:
     """Also above checks, which would stand out otherwise; models read the query as it is."""
     folder = "x" if name == "multirc" else ""
     settings = study(two_ways(), corpus=name, data_dir=folder, sample=4, practice=1, checks=1)
@@ -268,7 +265,7 @@ def test_queries_are_shown_in_named_parts(tmp_path: Path, name: str, query: str,
             person.give()
         with store.read_session() as session:
             kept = session.scalars(select(ItemRow.query)).all()
-    assert all(line in page for line in shown for page in pages)
+    assert all(f'<p class="query" dir="auto">{part}</p>' in page for part in parts for page in pages)
     assert not any("||" in page for page in pages)
     assert sum("this is a check" in text for text in texts) == 1
     assert kept == [query.lower().split()] * (4 * 2 + 1 + 1 + 2)  # texts in two conditions, practice, check, examples
