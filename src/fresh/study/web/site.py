@@ -48,13 +48,16 @@ HEADINGS = {
     500: "Something went wrong",
     503: "The study is paused",
 }
-ENDED = "Your participation has ended"
 ALREADY_DONE = "Already done"
 DATABASE_DOWN = {
     "GET": "The database of the study cannot be used right now. Try again. If that does not help, tell the person who "
     "runs the study.",
     "POST": "Your answer was not saved: the database of the study cannot be written to right now. Go back to the page "
     "before and send it again. If that does not help, tell the person who runs the study.",
+}
+MESSAGE_HEADINGS = {
+    **dict.fromkeys(INACTIVE.values(), "Your participation has ended"),
+    **dict.fromkeys(DATABASE_DOWN.values(), HEADINGS[500]),
 }
 # Link texts of some pages; without a text there is no link.
 LINKS = {PAUSED: "Try again", DATABASE_DOWN["GET"]: "Try again", **dict.fromkeys(INACTIVE.values(), "")}
@@ -118,18 +121,12 @@ class Site:
         with suppress(SQLAlchemyError):  # the page must appear even if the database is down
             session = self.sessions.find(request, "annotator")
         link = LINKS.get(message, "Sign in" if session is None else "Back to the study")
-        heading = HEADINGS.get(status, HEADINGS[403])
-        if message in INACTIVE.values():
-            heading = ENDED
-        elif message in DATABASE_DOWN.values():
-            heading = HEADINGS[500]
-        elif admin and status == 409:
-            heading = ALREADY_DONE
+        heading = ALREADY_DONE if admin and status == 409 else HEADINGS.get(status, HEADINGS[403])
         response = self.page(
             "notice.html",
             session or self.sessions.visitor(request),
             status,
-            heading=heading,
+            heading=MESSAGE_HEADINGS.get(message, heading),
             message=message,
             link="Back to the admin page" if admin else link,
             admin=admin,
