@@ -11,6 +11,7 @@ import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -22,7 +23,6 @@ from starlette.testclient import TestClient
 from fresh.data.splits import DataConfig
 from fresh.document import Document
 from fresh.errors import DataError
-from fresh.nn.tokenizer import WordTokenizer
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import to_record
 from fresh.reporting.tables import escape_formula
@@ -53,15 +53,12 @@ def test_a_table_is_explained_like_single_texts(job_client: TestClient, place: s
     assert cells[0]["read"] == " … ".join(span["text"] for span in json.loads(lines[0])["rationale"])
 
 
-def test_json_lines_and_other_columns_are_read(job_client: TestClient) -> None:
+def test_columns_are_named_or_disabled(job_client: TestClient) -> None:
     lines = "".join(json.dumps({"review": TEXT, "name": f"n-{number}"}) + "\n" for number in range(3))
     job = upload(job_client, lines, "in.jsonl", text="review", id="name").json()["id"]
     assert finished(job_client, job)["done"] == 3
     ids = [json.loads(line)["id"] for line in job_client.get(f"/v1/jobs/{job}/results").text.splitlines()]
     assert ids == ["n-0", "n-1", "n-2"]
-
-
-def test_empty_column_names_disable_columns(job_client: TestClient) -> None:
     response = upload(job_client, f"id,text,query\nx,{TEXT},why\n", query="", id="")
     assert response.status_code == 202
     job = response.json()["id"]
@@ -142,29 +139,19 @@ def test_invalid_rows_are_left_out_on_request(job_client: TestClient) -> None:
     assert re.match(left_out, record["left_out"])
 
 
-class Boundless(WordTokenizer):
-    """Finds no text too long."""
-
-    def __init__(self) -> None:
-        pass
-
-    def measure(self, texts: Any) -> Any:
-        return None, {}
-
-
 @pytest.mark.parametrize("skip_bad", [True, False])
 def test_texts_found_too_long_later_are_left_out_or_end_the_job(
     job_client: TestClient, monkeypatch: pytest.MonkeyPatch, skip_bad: bool
 ) -> None:
-    monkeypatch.setattr("fresh.serving.jobs.document_tokenizer", lambda _model: Boundless())
+    boundless = SimpleNamespace(measure=lambda _texts: (None, {}))  # finds no text too long
+    monkeypatch.setattr("fresh.serving.jobs.document_tokenizer", lambda _model: boundless)
     record = upload(job_client, f"text\n{TEXT}\n{TEXT}\n{LONG}\n", skip_bad=skip_bad).json()
     record = finished(job_client, record["id"])
+    assert record["state"] == ("done" if skip_bad else "failed")
+    told, match = record["problem"], r"Text 'reviews-3' has 15000 words.* \(2 texts are explained"
     if skip_bad:
-        assert record["state"] == "done"
-        assert record["left_out"].startswith("Left out 1 of 3 rows: Text 'reviews-3' has 15000 words")
-    else:
-        assert record["state"] == "failed"
-        assert re.match(r"Text 'reviews-3' has 15000 words.* \(2 texts are explained", record["problem"])
+        told, match = record["left_out"], r"Left out 1 of 3 rows: Text 'reviews-3' has 15000 words"
+    assert re.match(match, told)
 
 
 def test_unexpected_errors_end_the_job_without_details(job_client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,16 +220,13 @@ def test_a_job_deleted_while_it_starts_leaves_nothing(job: tuple[Jobs, Job]) -> 
     assert not made.folder.exists()
 
 
-def test_missing_results_are_reported_before_the_response_starts(job: tuple[Jobs, Job]) -> None:
-    _, made = job
+def test_results_are_opened_before_the_response_starts(job: tuple[Jobs, Job]) -> None:
+    """Missing ones are reported, and a download continues after the job is deleted."""
+    jobs, made = job
     for cause, message in (("", "They were deleted."), ("No space left.", "No space left.")):
         made.problem = cause
         with pytest.raises(Problem, match=f"404: There are no results. {message}"):
             _open_results(made)
-
-
-def test_a_download_continues_after_the_job_is_deleted(job: tuple[Jobs, Job]) -> None:
-    jobs, made = job
     made.folder.mkdir()
     made.results.write_text("1\n2\n", encoding="utf-8")
     lines = _read_lines(_open_results(made))
@@ -260,15 +244,14 @@ def test_results_expire(place: str) -> None:
         raise AssertionError("The job is still there.")
 
 
-def test_seconds_to_next_expiry(job: tuple[Jobs, Job]) -> None:
+def test_a_full_server_says_when_the_next_results_expire(job: tuple[Jobs, Job]) -> None:
     jobs, first = job
-    jobs.clock, jobs.limits = lambda: 1000.0, JobLimits(keep_seconds=100.0)
-    second = jobs.create("a.csv", first.served, DataConfig(), None)
-    assert jobs._seconds_to_next_expiry() == 100  # none has ended
-    second.ended = 930.5
-    assert jobs._seconds_to_next_expiry() == 31
-    first.ended = 900.0
-    assert jobs._seconds_to_next_expiry() == 1
+    jobs.clock, jobs.limits = lambda: 1000.0, JobLimits(keep_seconds=100.0, max_jobs=1)
+    for ended, seconds in ((0.0, "100"), (930.5, "31"), (900.0, "1")):  # at first, it has not ended
+        first.ended = ended
+        with pytest.raises(Problem, match="The server holds 1 files, its limit") as refused:
+            jobs.create("a.csv", first.served, DataConfig(), None)
+        assert refused.value.headers == {"Retry-After": seconds}
 
 
 @pytest.mark.parametrize("column", ["text", "query"])
@@ -292,7 +275,7 @@ def test_no_cell_starts_like_a_formula(text: str) -> None:
     assert escape_formula(text) in (text, f"'{text}")
 
 
-def test_results_as_csv() -> None:
+def test_csv_results_have_no_formulas() -> None:
     record = {"id": "=1+1", "label": "pos", "probability": 0.75, "ratio": 0.5}
     lines = [json.dumps({**record, "rationale": [{"text": "a, b"}, {"text": "c"}]})]
     assert "".join(_to_csv(lines)) == 'id,label,probability,ratio,read\r\n\'=1+1,pos,0.75,0.5,"a, b … c"\r\n'

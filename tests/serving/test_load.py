@@ -47,19 +47,18 @@ async def client(address: str, number: int, ends: float) -> Answers:
     return found
 
 
-async def crowd(address: str, n_clients: int, seconds: float) -> list[Answers]:
-    """Have all clients ask at the same time."""
-    ends = time.monotonic() + seconds
-    return await asyncio.gather(*(client(address, number, ends) for number in range(n_clients)))
-
-
 @pytest.mark.parametrize(("n_clients", "seconds"), [(8, 1), pytest.param(50, 4, marks=pytest.mark.slow)])
 def test_many_clients_get_their_own_answers_and_no_error(
     address: str, place: str, n_clients: int, seconds: float
 ) -> None:
     model = Rationalizer.from_pretrained(place, device="cpu")
     right = dict(zip(TEXTS, map(to_record, model.explain(TEXTS)), strict=True))
-    found = asyncio.run(crowd(address, n_clients, seconds))
+
+    async def crowd() -> list[Answers]:
+        ends = time.monotonic() + seconds
+        return await asyncio.gather(*(client(address, number, ends) for number in range(n_clients)))
+
+    found = asyncio.run(crowd())
     assert all(len(answers) > 1 for answers in found)
     for text, record in (answer for answers in found for answer in answers):
         expected = right[text]

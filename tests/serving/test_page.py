@@ -92,9 +92,7 @@ def test_editing_an_unread_word_changes_nothing(page: Page, url: str, name: str)
     before = answer.inner_text()
     dropped = page.locator("#document > .word").first  # no mark around it
     word, number = dropped.inner_text(), dropped.get_attribute("data-number")
-    dropped.click()
-    page.locator("#document input").fill("awful")
-    page.keyboard.press("Enter")
+    edit(page, int(number or 0), "awful")
     expect(page.locator("#change")).to_have_text(
         f"“{word}” was changed to “awful”. The predictor did not read this word, so its input is the same: "
         f"the answer is still {before}."
@@ -128,20 +126,6 @@ def test_words_are_selected_again_if_they_are_not_kept(page: Page, url: str, mod
     edit(page, 0, "awful")
     expect(page.locator("#change")).to_contain_text("and the words were selected again")
     assert tuple(page.evaluate(READ)) == model.explain("awful film was good and it plays").rationale.words
-
-
-def test_a_link_holds_the_text_and_the_length(page: Page, url: str) -> None:
-    explain(page, url, TEXT, "any-length")
-    page.get_by_label("Length of the rationale").press("End")
-    shown, answer = page.evaluate(READ), page.locator("#answer").inner_text()
-    link = copied(page, "Copy link")
-    assert link.startswith(f"{url}#model=any-length&text=the+old+film")
-    expect(page.locator("#done")).to_have_text("Link copied. It contains the text.")
-    assert answer.startswith(json.loads(copied(page, "Copy JSON"))["label"])
-    page.goto("about:blank")
-    page.goto(link)
-    expect(page.locator("#answer")).to_have_text(answer)
-    assert page.evaluate(READ) == shown
 
 
 def test_a_certificate_is_downloaded(page: Page, url: str) -> None:
@@ -248,16 +232,12 @@ def test_effects_of_selecting_again_are_not_attributed_to_an_edit(page: Page, ur
     expect(page.locator("#answer")).to_have_text(anew)
 
 
-def test_the_theme_is_remembered(page: Page, url: str) -> None:
+def test_the_theme_is_remembered_and_labels_are_listed(page: Page, url: str) -> None:
     page.goto(url)
     page.get_by_role("button", name="Switch to dark mode").click()
     page.reload()
     expect(page.get_by_role("button", name="Switch to light mode")).to_be_visible()
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
-
-
-def test_the_labels_of_a_model_are_listed(page: Page, url: str) -> None:
-    page.goto(url)
     expect(page.locator("#answers")).to_have_text("Labels: neg, pos")
     page.evaluate("""document.querySelector("#model option").dataset.labels = JSON.stringify([..."abcdefgh"])""")
     page.get_by_label("Model", exact=True).select_option("pair")
@@ -372,35 +352,34 @@ def test_json_of_an_edited_text_has_its_offsets(page: Page, url: str) -> None:
     assert after.keys() == before.keys()
     assert "words" not in after
     edited = text.replace("A", "Some longer", 1)
-    assert [edited[one["start"] : one["end"]] for one in after["rationale"]] == [
-        one["text"] for one in after["rationale"]
-    ]
     texts = [one["text"].replace("A", "Some longer") for one in before["rationale"]]  # if that word was read
     assert [one["text"] for one in after["rationale"]] == texts
+    assert [edited[one["start"] : one["end"]] for one in after["rationale"]] == texts
 
 
-def test_a_link_holds_edits_and_the_selection(page: Page, url: str) -> None:
+def test_a_link_holds_the_text_its_edits_and_the_selection(page: Page, url: str) -> None:
     explain(page, url, TEXT, "any-length")
     page.locator("#length").press("End")
     edit(page, 2, "stable and improved")
     expect(page.locator("#change")).to_be_visible()
     shown = page.evaluate(READ), page.locator("#answer").inner_text(), page.locator("#document").inner_text()
+    assert shown[1].startswith(json.loads(copied(page, "Copy JSON"))["label"])
     link = copied(page, "Copy link")
+    assert link.startswith(f"{url}#model=any-length&text=the+old+film")
+    expect(page.locator("#done")).to_have_text("Link copied. It contains the text.")
     page.goto("about:blank")
     page.goto(link)
     expect(page.locator("#document")).to_contain_text("stable and improved")
     assert (page.evaluate(READ), page.locator("#answer").inner_text(), page.locator("#document").inner_text()) == shown
 
 
-def test_invalid_links_are_ignored(page: Page, url: str) -> None:
+def test_invalid_links_are_ignored_or_reported(page: Page, url: str) -> None:
     for edits in ("x", "{}", "[1]", "null", '[[0,""],[-1,"a"],["0","b"],[99,"c"],[0,5]]'):
         page.goto("about:blank")
         page.goto(f"{url}#model=one-length&text=a+good+film&edits={edits}")
         expect(page.locator("#document")).to_have_text("a good film")
         expect(page.locator("#undo")).to_be_hidden()
-
-
-def test_a_link_to_an_unknown_model_is_reported(page: Page, url: str) -> None:
+    page.goto("about:blank")
     page.goto(f"{url}#model=gone&text=a+good+film")
     expect(page.get_by_role("alert")).to_contain_text("model “gone”")
     expect(page.locator("#result")).to_be_hidden()

@@ -87,9 +87,8 @@ def test_jobs_are_found_again_after_the_page_was_closed(page: Page, url: str) ->
     expect(again.locator(".job-name")).to_have_text(["other.csv", "r.csv"])
     again.reload()
     expect(again.locator("#panel-batch")).to_be_visible()  # the address holds the tab
-    expect(again.locator(".job-status")).to_have_text(
-        ["Done: 1 of 1 text explained.", "Done: 20 of 20 texts explained."]
-    )
+    done = ["Done: 1 of 1 text explained.", "Done: 20 of 20 texts explained."]
+    expect(again.locator(".job-status")).to_have_text(done)
     for id in kept(again):
         httpx.delete(f"{url}v1/jobs/{id}")
     again.reload()
@@ -140,9 +139,8 @@ def test_invalid_rows_are_reported_with_the_way_out(page: Page, url: str) -> Non
 
 
 def test_query_columns_are_ignored_for_models_without_queries(page: Page, url: str) -> None:
-    content = f'\ufefftext,query,"a name"\n{TEXT},why,x\n'
-    choose(page, url, content)
-    expect(page.locator("#columns-found")).to_have_text("Columns: text, query, a name")
+    choose(page, url, f'\ufefftext,query,"a \u202ename"\n{TEXT},why,x\n')
+    expect(page.locator("#columns-found")).to_have_text("Columns: text, query, a \ufffdname")
     explain_all(page)
     expect(page.locator(".job-status")).to_have_text("Done: 1 of 1 text explained.")
     page.get_by_label("Model", exact=True).select_option("pair")
@@ -174,8 +172,3 @@ def test_a_file_that_expired_on_the_server_is_reported(page: Page, url: str) -> 
     page.get_by_role("button", name="Remove").click()
     expect(page.locator(".job")).to_have_count(0)
     assert kept(page) == []
-
-
-def test_columns_are_listed(page: Page, url: str) -> None:
-    choose(page, url, f"\u202etxet,text\n1,{TEXT}\n")
-    expect(page.locator("#columns-found")).to_have_text("Columns: \ufffdtxet, text")

@@ -22,7 +22,6 @@ from fresh.study.annotators import (
     renew_code,
     session_version,
     set_admin_secret,
-    set_paused,
     sign_in,
     signing_key,
 )
@@ -91,15 +90,8 @@ def test_annotators_are_found_by_number_or_name(stored: Store) -> None:
     for wrong in ("W", "99", "9" * 30, "²", ""):
         with pytest.raises(StudyError, match=rf"no annotator '{wrong}'.*fresh study status"):
             find_annotator(stored, wrong)
-
-
-def test_an_annotator_from_a_platform_is_added_once(stored: Store) -> None:
     with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(lambda _: enroll(stored, "p1"), range(8)))) == 1
-
-
-def test_set_paused_returns_whether_it_changed_anything(stored: Store) -> None:
-    assert [set_paused(stored, paused) for paused in (True, True, False, False)] == [True, False, True, False]
+        assert len(set(pool.map(lambda _: enroll(stored, "p1"), range(8)))) == 1  # added once
 
 
 def test_codes_sign_in_and_only_their_hashes_are_stored(stored: Store) -> None:

@@ -57,11 +57,7 @@ def test_read_study_on_a_file(tmp_path: Path) -> None:
     found = read_study(write(tmp_path, 'corpus = "mine.csv"\ntext = "review"\n[conditions.all]\nkind = "full_text"\n'))
     assert (found.config.corpus, found.config.data.text) == (str(tmp_path / "mine.csv"), "review")
     assert found.question == "Which label fits this text?"
-
-
-def test_defaults_are_those_of_the_paper() -> None:
-    config = StudyConfig("file.csv")
-    assert (config.sample, config.per_item, config.casing) == (100, 3, "lower")
+    assert (found.config.sample, found.config.per_item, found.config.casing) == (100, 3, "lower")  # as in the paper
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:

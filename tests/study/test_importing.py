@@ -19,14 +19,7 @@ from fresh.study import annotators as people
 from fresh.study import importing
 from fresh.study.annotators import add_annotators, exclude, find_annotator, readmit, record_consent
 from fresh.study.answers import MAX_MILLISECONDS, Answer
-from fresh.study.export import (
-    FORMATS,
-    escape_mturk,
-    export_study,
-    format_csv,
-    list_tickets,
-    study_name,
-)
+from fresh.study.export import FORMATS, escape_mturk, export_study, format_csv, list_tickets, study_name
 from fresh.study.importing import ImportSummary, group_problems, import_study, is_same
 from fresh.study.overview import compute_results, get_overview, read_answers, read_responses
 from fresh.study.raw_answers import parse_milliseconds, parse_whole
@@ -152,13 +145,10 @@ def test_invalid_cells_are_refused_with_their_line(
     empty: Store, tmp_path: Path, cells: dict[str, Any], problem: str
 ) -> None:
     first, second = numbers(empty)[0], numbers(empty)[2]
-    file = lines(tmp_path / "a.jsonl", row(first), {**row(second), **cells})
+    longest = row(first, "a" * 200) | {"at": "", "milliseconds": ""}
+    file = lines(tmp_path / "a.jsonl", longest, {**row(second), **cells})
     assert refusal(empty, "jsonl", file) == [f"a.jsonl, line 2: {problem}"]
-
-
-def test_a_name_of_200_characters_without_a_time_is_accepted(empty: Store, tmp_path: Path) -> None:
-    file = lines(tmp_path / "a.jsonl", row(numbers(empty)[0], "a" * 200) | {"at": "", "milliseconds": ""})
-    assert outcome(import_study(empty, "jsonl", file)) == (1, 0, [])
+    assert outcome(import_study(empty, "jsonl", lines(tmp_path / "a.jsonl", longest))) == (1, 0, [])
 
 
 CELLS = (
@@ -183,7 +173,7 @@ def test_any_cell_is_imported_or_refused_with_its_line(empty: Store, tmp_path: P
     assert all(line.startswith("a.jsonl, line 1: ") for line in refused.splitlines())
 
 
-def test_a_problem_of_all_rows_is_reported_once(empty: Store, tmp_path: Path) -> None:
+def test_each_problem_is_reported_once_with_its_first_place(empty: Store, tmp_path: Path) -> None:
     file = lines(tmp_path / "a.jsonl", *[row(numbers(empty)[0])] * 300)
     questions = "one label, one confidence, one readability, one annotator, one item"
     for form, problem in (
@@ -192,21 +182,14 @@ def test_a_problem_of_all_rows_is_reported_once(empty: Store, tmp_path: Path) ->
     ):
         [found] = refusal(empty, form, file)
         assert found.startswith(f"a.jsonl, line 1 and 299 more rows: {problem}")
-
-
-def test_each_problem_is_reported_with_its_first_place() -> None:
     problems = [("a", "a: x\na: y"), ("b", "b: y"), ("c", "z"), ("d", "d: y")]
     assert group_problems(problems) == "a: x\na and 2 more rows: y\nc: z"
     assert group_problems(problems[:2]) == "a: x\na and 1 more row: y"
 
 
-@given(st.integers(0, 10**12))
-def test_whole_numbers_are_read_in_any_notation(number: int) -> None:
+@given(st.integers(0, 10**12), st.floats(min_value=0))
+def test_numbers_are_read_in_any_notation_and_durations_are_limited_to_a_week(number: int, seconds: float) -> None:
     assert {parse_whole(written) for written in (number, str(number), f" {number} ", float(number))} == {number}
-
-
-@given(st.floats(min_value=0))
-def test_durations_are_limited_to_a_week(seconds: float) -> None:
     expected = round(min(seconds * 1000, MAX_MILLISECONDS))
     assert parse_milliseconds("time", seconds) == parse_milliseconds("time", str(seconds)) == expected
 
@@ -252,10 +235,8 @@ def test_the_first_answer_of_each_annotator_to_a_document_counts(
     """Six people answer all tasks of a project in its order, of which each needs two answers."""
     tasks, _ = export_study(asking, "label_studio", tmp_path / "tasks.json")
     order = [one["data"]["item"] for one in json.loads(tasks.read_text(encoding="utf-8"))]
-    done = [
-        task(ticket, *(annotation(place, by={"email": f"p{number}"}) for number in range(6)))
-        for place, ticket in enumerate(order)
-    ]
+    emails = [{"email": f"p{number}"} for number in range(6)]
+    done = [task(ticket, *(annotation(place, by=one) for one in emails)) for place, ticket in enumerate(order)]
     file = write(tmp_path / "project.json", done[::-1] if backwards else done)
     found = import_study(asking, "label_studio", file)
     documents = {number: place // 2 for place, number in enumerate(numbers(asking))}
@@ -298,14 +279,9 @@ def test_answers_skipped_rejected_or_unfinished_in_other_tools_count_as_seen(ask
     seen = "{place}: ann has seen the document of item {item} in another condition."
     by = {"email": "ann"}
     tasks = [task(others[1], annotation(5, by=by)), task(one, annotation(1, by=by, was_cancelled=True, result=[]))]
-    assert outcome(import_study(asking, "label_studio", write(tmp_path / "a.json", tasks))) == (
-        0,
-        0,
-        [
-            "a.json, row 2, annotation 1: the answer of ann was skipped in the other tool.",
-            seen.format(place="a.json, row 1, annotation 5", item=others[1]),
-        ],
-    )
+    left = ["a.json, row 2, annotation 1: the answer of ann was skipped in the other tool."]
+    left.append(seen.format(place="a.json, row 1, annotation 5", item=others[1]))
+    assert outcome(import_study(asking, "label_studio", write(tmp_path / "a.json", tasks))) == (0, 0, left)
     worked = {"WorkerId": "ann", **{f"Answer.{name}": value for name, value in FLAT.items()}}
     at = ["Mon Mar 09 22:16:08 PDT 2026", "Mon Mar 09 22:15:08 PDT 2026"]
     rejected = lines(
@@ -457,14 +433,11 @@ def test_an_edited_row_adds_no_annotator(full: Store, tmp_path: Path, kind: str,
     assert [one["label"] for one in read_answers(full)] == before
 
 
-def test_annotators_are_recognized_by_number(full: Store, tmp_path: Path) -> None:
+def test_annotators_are_recognized_by_number_and_database(full: Store, copy: Store, tmp_path: Path) -> None:
     rows = [one | {"at": one["at"] + 5, "outside": "somebody", "milliseconds": 7} for one in exported(full)]
     file = write(tmp_path / "a.csv", format_csv(rows, list(rows[0])))
     assert outcome(import_study(full, "csv", file)) == (0, 18, [])
     assert len(get_overview(full).annotators) == 3
-
-
-def test_the_same_number_in_another_database_is_another_annotator(full: Store, copy: Store, tmp_path: Path) -> None:
     add_annotators(copy, 1)
     import_study(copy, "jsonl", lines(tmp_path / "a.jsonl", *exported(full)))
     names = [(one[0], one[2]) for one in progress(copy)]

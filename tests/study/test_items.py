@@ -15,7 +15,7 @@ from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Mask
 from fresh.errors import DataError, StudyError
 from fresh.study.answers import Answer
-from fresh.study.config import StudyConfig, StudyTexts
+from fresh.study.config import StudyConfig
 from fresh.study.items import LoadModel, alternate_labels, make_plan, random_mask, read_documents, sample_documents
 from strategies import documents
 from studies import FakeModel, First, corpus, load, plan, study, text_of, two_ways
@@ -39,20 +39,12 @@ def test_each_document_is_cut_in_every_condition() -> None:
         assert {item.label for item in (human, scattered, run, fresh, full)} == {("neg", "pos")[number % 2]}
 
 
-def test_items_do_not_reveal_their_document() -> None:
-    made = plan()
-    for item in (*made.items, *made.practice, *made.checks):
-        assert item.rationale.id == ""
-        assert text_of(item) == text_of(item).lower()
-
-
-def test_casing_can_be_kept() -> None:
-    assert all(word.startswith("Word") for item in plan(casing="kept").items for word in item.rationale.words)
-
-
-def test_queries_have_the_casing_of_the_texts() -> None:
+def test_items_do_not_reveal_their_document_nor_its_casing() -> None:
     made = make_plan(study(two_ways()), corpus(query="Is it Good"), load)
-    assert {item.rationale.query for item in (*made.items, *made.practice)} == {("is", "it", "good")}
+    for item in (*made.items, *made.practice, *made.checks):
+        assert (item.rationale.id, item.rationale.query) == ("", ("is", "it", "good"))
+        assert text_of(item) == text_of(item).lower()
+    assert all(word.startswith("Word") for item in plan(casing="kept").items for word in item.rationale.words)
 
 
 def test_practice_uses_other_documents_in_all_conditions() -> None:
@@ -66,18 +58,15 @@ def test_practice_uses_other_documents_in_all_conditions() -> None:
 
 def test_checks_ask_for_specific_answers() -> None:
     first, second = make_plan(study(checks=2, labels={"neg": "Bad"}), corpus(), load).checks
-    assert text_of(first) == (
-        "this is a check that you are reading . please choose bad , not confident and very easy ."
-    )
+    assert text_of(first) == "this is a check that you are reading . please choose bad , not confident and very easy ."
     assert first.expected == Answer("neg", 1, 5)
     assert second.expected == Answer("pos", 4, 1)
+    assert len(plan(two_ways(), sample=2, checks=3).checks) == 2  # no more than documents
 
 
 def test_checks_have_queries_of_unseen_documents() -> None:
-    examples = [
-        replace(example, document=replace(example.document, query=("Is", f"it{number}")))
-        for number, example in enumerate(corpus())
-    ]
+    asking = enumerate(corpus())
+    examples = [replace(one, document=replace(one.document, query=("Is", f"it{number}"))) for number, one in asking]
     made = make_plan(study(two_ways(), checks=3, examples=1), examples, load)
     asked = {item.rationale.query for item in made.checks}
     assert len(asked) == 3
@@ -86,10 +75,6 @@ def test_checks_have_queries_of_unseen_documents() -> None:
     assert made == make_plan(study(two_ways(), checks=3, examples=1), examples, load)
     few = make_plan(study(two_ways(), checks=3), examples[:8], load)  # all are shown
     assert all(item.rationale.query for item in few.checks)
-
-
-def test_there_are_no_more_checks_than_documents() -> None:
-    assert len(plan(two_ways(), sample=2, checks=3).checks) == 2
 
 
 def test_the_seed_determines_the_plan() -> None:
@@ -147,43 +132,38 @@ def test_all_problems_of_a_plan_are_reported_at_once() -> None:
     ]
 
 
-def test_models_without_queries_are_refused_for_documents_with_queries() -> None:
-    assert refused(corpus(query="why ?"), {"a": {"model": "model-2"}}) == (
-        "conditions.a: the model was trained without queries. Choose one that was trained with queries, like the "
-        "documents."
-    )
-
-
 def test_bad_documents_are_refused() -> None:
+    without = "conditions.a: the model was trained without queries. Choose one that was trained with queries, like the "
+    assert refused(corpus(query="why ?"), {"a": {"model": "model-2"}}) == f"{without}documents."
     full = {"full": {"kind": "full_text"}}
     same = [replace(example, label="neg") for example in corpus()]
-    assert refused(same, full) == (
-        "All documents have the label 'neg'. Annotators need at least two labels to choose from."
-    )
+    one_label = "All documents have the label 'neg'. Annotators need at least two labels to choose from."
+    assert refused(same, full) == one_label
     twins = [replace(example, document=replace(example.document, id="x")) for example in corpus()]
     assert refused(twins, full) == "20 documents have the id 'x'. Give each document its own id."
     half = [*corpus(), Example(Document.from_words(["\ud800"], id="half"), "pos")]
     assert refused(half, full) == ("Document 'half' contains an unpaired surrogate. Fix it, or leave the document out.")
-    assert refused(corpus(), full, labels={"neg": "pos"}) == (
-        "The labels 'pos' and 'pos' look alike. Give each a different text in [labels]."
-    )
-    assert refused(corpus(), full, labels={"neg": " POS"}) == (
-        "The labels ' POS' and 'pos' look alike. Give each a different text in [labels]."
-    )
+    for shown in ("pos", " POS"):
+        alike = f"The labels '{shown}' and 'pos' look alike. Give each a different text in [labels]."
+        assert refused(corpus(), full, labels={"neg": shown}) == alike
     broken = [replace(one, label="pos\nneg") if number % 2 else one for number, one in enumerate(corpus())]
-    assert refused(broken, full) == (
-        "The text of the label 'pos\\nneg' must be on one line, got 'pos\\nneg'. Remove the line breaks."
-    )
+    lines = "The text of the label 'pos\\nneg' must be on one line, got 'pos\\nneg'. Remove the line breaks."
+    assert refused(broken, full) == lines
     assert refused(corpus(7), full).endswith("but there are 7. Lower sample or practice.")
+    examples = [Example(e.document, e.label) for e in corpus()]
+    assert "but there are 0 with marked words" in refused(examples, two_ways())
+    unmarked = [replace(e, human=Mask(np.zeros(8, dtype=bool))) for e in corpus()]
+    assert "but there are 0 with marked words" in refused(unmarked, two_ways())
+    assert "but there are 7 with marked words" in refused([*corpus(7), *unmarked[7:]], two_ways())
 
 
 def test_empty_rationales_are_refused() -> None:
     ways = {"ours": {"model": "model-0"}, "random": {"kind": "random_contiguous", "like": "ours"}}
-    assert re.fullmatch(
-        r"conditions\.ours: the model selects no word of 8 documents, such as 'doc-\d'\. Choose a model that always "
-        r"selects some\.",
-        refused(corpus(8), ways, practice=0, sample=8),
+    found = re.sub(r"doc-\d", "doc", refused(corpus(8), ways, practice=0, sample=8))
+    told = (
+        "conditions.ours: the model selects no word of 8 documents, such as 'doc'. Choose a model that always selects"
     )
+    assert found == f"{told} some."
 
 
 @given(documents(), st.data(), st.booleans(), st.integers(0, 9))
@@ -223,19 +203,10 @@ def test_studies_on_corpora_of_the_paper(name: str, n_texts: int) -> None:
     assert lengths[0::3] == lengths[2::3]
 
 
-def test_documents_without_human_rationales_are_reported() -> None:
-    examples = [Example(e.document, e.label) for e in corpus()]
-    assert "but there are 0 with marked words" in refused(examples, two_ways())
-    unmarked = [replace(e, human=Mask(np.zeros(8, dtype=bool))) for e in corpus()]
-    assert "but there are 0 with marked words" in refused(unmarked, two_ways())
-    assert "but there are 7 with marked words" in refused([*corpus(7), *unmarked[7:]], two_ways())
-
-
 def test_labels_alternate_in_practice_and_examples() -> None:
     made = plan(two_ways(), n=40, sample=6, practice=4, examples=2)
-    assert len({item.label for item in made.practice[:2]}) == 2
-    assert len({item.label for item in made.practice[2:]}) == 2
-    assert len({item.label for item in made.examples}) == 2
+    for items in (made.practice[:2], made.practice[2:], made.examples):
+        assert len({item.label for item in items}) == 2
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=12))
@@ -245,9 +216,8 @@ def test_alternating_keeps_all_examples_and_their_order(labels: list[str]) -> No
     assert sorted(map(id, turned)) == sorted(map(id, given_ones))
     for label in "abc":
         assert [one for one in turned if one.label == label] == [one for one in given_ones if one.label == label]
-    n_least = min(Counter(labels).values(), default=0)
     n_labels = len(set(labels))
-    for turn in range(n_least):
+    for turn in range(min(Counter(labels).values(), default=0)):
         assert len({one.label for one in turned[turn * n_labels : (turn + 1) * n_labels]}) == n_labels
 
 
@@ -261,8 +231,3 @@ def test_labels_have_the_order_of_the_study_file() -> None:
 def test_unknown_corpora_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"imdb does not exist.*Set corpus in s\.toml.*sst, agnews.*data_dir"):
         read_documents(StudyConfig("imdb"), Path("s.toml"))
-
-
-def test_the_default_texts_fit_all_conditions() -> None:
-    assert "short" not in StudyTexts().consent
-    assert StudyTexts().instructions.startswith("Each page shows a text, or only some words of one:")

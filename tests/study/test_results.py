@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from fresh.errors import StudyError
 from fresh.study.answers import Response
 from fresh.study.overview import compute_results
 from fresh.study.results import draw_results, format_p, make_results
@@ -66,44 +65,27 @@ def test_a_dropped_answer_changes_no_other_row() -> None:
 
 
 def test_tables_are_formatted() -> None:
-    found = make_results(RESPONSES, ("A", "B"), ("neg", "pos"), 3, 12, "Films")
+    found = make_results(RESPONSES, ("A", "B"), ("neg", "pos"), 3, 12, "C# *and* [F](x) <b>_1_ | 2")
     text = found.to_markdown()
-    assert text.startswith("# Films\n\n| condition | items |")
+    assert text.startswith(r"# C\# \*and\* \[F\](x) \<b\>\_1\_ \| 2" + "\n\n| condition | items |")
     assert "| A − B" in text
     assert "Tied votes: 1." in text
     assert "with equal frequencies it is .750" in text
     assert found.table().to_csv().splitlines()[0].startswith("condition,n_items,n_answers,n_ties,accuracy_value")
     assert '"per_item": 3' in found.to_json()
-
-
-def test_a_single_item_has_no_standard_deviation() -> None:
-    one = make_results(RESPONSES[:1], ("A",), ("neg", "pos"), 3, 12)
+    one = make_results(RESPONSES[:1], ("A",), ("neg", "pos"), 3, 12)  # a single item has no standard deviation
     assert one.rows[0].confidence.sd is None
     assert one.differences == ()
     assert "–" in one.to_markdown()
 
 
-def test_a_study_without_answers_has_no_results() -> None:
-    with pytest.raises(StudyError, match="no answers yet"):
-        make_results([], ("A",), ("neg", "pos"), 3, 12)
-
-
 def test_p_values_are_never_shown_as_zero() -> None:
     formatted = ["<.001", "<.001", "<.001", ".001", "1.000", "–"]
     assert [format_p(p) for p in (0.0, 0.0004, 0.00099, 0.001, 1.0, None)] == formatted
-    answers = [
-        Response(way, 2 * d + way, d, d, "ab"[way], "pos", ("neg", "pos")[way], 1 + 3 * way, 1 + 3 * way)
-        for d in range(40)
-        for way in range(2)
-    ]
+    low, high = ("a", "pos", "neg", 1, 1), ("b", "pos", "pos", 4, 4)
+    answers = [Response(way, 2 * d + way, d, d, *(low, high)[way]) for d in range(40) for way in range(2)]
     [first, *_] = make_results(answers, "ab", ["neg", "pos"], 1, 80).differences_table().rows
     assert first[4] == "<.001"
-
-
-def test_titles_are_escaped_in_markdown() -> None:
-    answers = [Response(1, 1, 0, 0, "a", "pos", "pos", 1, 1)]
-    made = make_results(answers, "a", ["neg", "pos"], 1, 1, "C# *and* [F](x) <b>_1_ | 2")
-    assert made.to_markdown().splitlines()[0] == r"# C\# \*and\* \[F\](x) \<b\>\_1\_ \| 2"
 
 
 def test_a_figure_is_drawn(make_store: MakeStore, tmp_path: Path) -> None:

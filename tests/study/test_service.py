@@ -129,11 +129,11 @@ def test_feedback_needs_answered_practice_and_examples_take_no_answers(stored: S
 def test_a_paused_study_saves_answers_and_assigns_nothing(stored: Store) -> None:
     [who] = join(stored, "p1")
     task = get_item(stored, who)
-    set_paused(stored, True)
+    assert [set_paused(stored, True), set_paused(stored, True)] == [True, False]  # whether it changes anything
     with pytest.raises(StudyError, match="paused"):
         next_item(stored, who)
     save_answer(stored, who, task.item, YES)
-    set_paused(stored, False)
+    assert [set_paused(stored, False), set_paused(stored, False)] == [True, False]
     assert next_item(stored, who) != task
 
 
@@ -344,21 +344,14 @@ def test_an_item_seen_meanwhile_in_another_condition_is_not_assigned_again(eight
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["look", "answer", "leave", "exclude", "back", "stale"])))
 
 
-@given(steps=STEPS)
-@settings(max_examples=8, deadline=None)
-def test_the_plan_holds_whoever_comes_and_goes(
-    steps: list[tuple[int, str]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    come_and_go(steps, tmp_path_factory.mktemp("s"))
+@pytest.mark.parametrize("n_histories", [8, pytest.param(200, marks=pytest.mark.slow)])
+def test_the_plan_holds_whoever_comes_and_goes(n_histories: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    @given(steps=STEPS)
+    @settings(max_examples=n_histories, deadline=None)
+    def check(steps: list[tuple[int, str]]) -> None:
+        come_and_go(steps, tmp_path_factory.mktemp("s"))
 
-
-@pytest.mark.slow
-@given(steps=STEPS)
-@settings(max_examples=200, deadline=None)
-def test_the_plan_holds_in_long_histories(
-    steps: list[tuple[int, str]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    come_and_go(steps, tmp_path_factory.mktemp("s"))
+    check()
 
 
 def come_and_go(steps: list[tuple[int, str]], folder: Path) -> None:

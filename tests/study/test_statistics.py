@@ -80,16 +80,10 @@ def test_kappa_matches_its_definition(ratings: list[list[int]]) -> None:
     assert found == pytest.approx((sum(same) / len(same) - by_chance) / (1 - by_chance))
 
 
-def test_kappa_is_undefined_for_one_annotator_per_item() -> None:
-    assert fleiss_kappa([[0], [1]], 1) is None
-
-
-def test_raw_agreement_is_that_of_the_paper() -> None:
-    assert raw_agreement([[1, 1, 1], [0, 1, 1], [1]]) == pytest.approx((1 + 2 / 3) / 2)
+def test_agreement_of_small_cases() -> None:
+    assert raw_agreement([[1, 1, 1], [0, 1, 1], [1]]) == pytest.approx((1 + 2 / 3) / 2)  # as in the paper
     assert raw_agreement([[1]]) is None
-
-
-def test_chance_agreement_of_three_coins() -> None:
+    assert fleiss_kappa([[0], [1]], 1) is None
     assert chance_agreement(3, [0.5, 0.5]) == pytest.approx(0.75)
     assert chance_agreement(3, [1.0, 0.0]) == 1
 
@@ -117,9 +111,6 @@ def test_large_swap_tests_are_sampled() -> None:
 
 
 def test_documents_that_share_a_text_are_swapped_together() -> None:
-    made = [
-        Response(who, 0, document, 7, condition, "pos", "pos", 4 if condition == "A" else 1, 3)
-        for document in range(4)
-        for who, condition in enumerate("AB")
-    ]
+    ratings = list(enumerate((("A", 4), ("B", 1))))
+    made = [Response(who, 0, d, 7, way, "pos", "pos", rating, 3) for d in range(4) for who, (way, rating) in ratings]
     assert compare_conditions(made, ("A", "B"))[1].p_documents == 1

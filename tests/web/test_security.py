@@ -66,9 +66,6 @@ def test_every_response_has_security_headers(client: TestClient, address: str) -
 def test_internal_errors_are_not_revealed(client: TestClient) -> None:
     status, message = problem(client.get("/broken"))
     assert (status, "secret" in message) == (500, False)
-
-
-def test_unknown_paths_and_methods_are_problems(client: TestClient) -> None:
     assert problem(client.get("/a")) == (404, "Not found. See /v1/openapi.json.")
     assert problem(client.get("/small")) == (405, "Method not allowed. See /v1/openapi.json.")
 
@@ -85,9 +82,8 @@ def test_head_is_answered_like_get_without_the_body(client: TestClient) -> None:
 def test_other_host_names_are_refused_on_loopback(client: TestClient, host: str) -> None:
     status, message = problem(client.get("/metrics", headers={"host": host}))
     assert (status, repr(host) in message) == (421, True)
-
-
-FORWARDED = {"X-Forwarded-For": "198.51.100.9, 203.0.113.7", "X-Forwarded-Proto": "https"}
+    for own in ("127.0.0.1:8000", "localhost", "LOCALHOST:99", "[::1]:8000", "proxy.example"):
+        assert client.get("/metrics", headers={"host": own}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -104,14 +100,10 @@ def test_only_trusted_proxies_set_the_client_address(
     def seen(request: Request) -> list[str]:
         return [request.client.host if request.client else "", request.url.scheme]
 
+    forwarded = {"X-Forwarded-For": "198.51.100.9, 203.0.113.7", "X-Forwarded-Proto": "https"}
     with running(app, trusted) as address:
-        found = httpx.get(address, headers=FORWARDED).json()
+        found = httpx.get(address, headers=forwarded).json()
     assert found == (["203.0.113.7", "https"] if believed else ["127.0.0.1", "http"])
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "LOCALHOST:99", "[::1]:8000", "proxy.example"])
-def test_own_host_names_are_accepted(client: TestClient, host: str) -> None:
-    assert client.get("/metrics", headers={"host": host}).status_code == 200
 
 
 def test_foreign_origins_may_not_post(client: TestClient) -> None:
@@ -130,24 +122,21 @@ def test_body_size_is_limited(client: TestClient) -> None:
     assert client.post("/large", json=body).status_code == 200
 
 
-def test_a_body_of_unknown_length_is_counted_as_it_arrives() -> None:
+@pytest.mark.parametrize(
+    ("pause", "timeout", "status", "message"),
+    [(0.01, 1, 413, b"larger than 100 bytes"), (60, 0.05, 408, b"did not arrive within 0.05 seconds")],
+    ids=["counted as it arrives", "late"],
+)
+def test_a_body_must_arrive_in_time(pause: float, timeout: float, status: int, message: bytes) -> None:
+    """Also one of unknown length, whose size is limited too."""
+
     async def part() -> Message:
-        await asyncio.sleep(0.01)  # so that the time limit ends a body without end
+        await asyncio.sleep(pause)
         return {"type": "http.request", "body": b"x" * 60, "more_body": True}
 
-    sent = asyncio.run(call_app(app_with(replace(RULES, body_timeout=1)), "/small", part))
-    assert sent[0]["status"] == 413
-    assert b"larger than 100 bytes" in sent[1]["body"]
-
-
-def test_a_body_must_arrive_in_time() -> None:
-    async def never() -> Message:
-        await asyncio.sleep(60)
-        raise AssertionError
-
-    sent = asyncio.run(call_app(app_with(replace(RULES, body_timeout=0.05)), "/small", never))
-    assert sent[0]["status"] == 408
-    assert b"did not arrive within 0.05 seconds" in sent[1]["body"]
+    sent = asyncio.run(call_app(app_with(replace(RULES, body_timeout=timeout)), "/small", part))
+    assert sent[0]["status"] == status
+    assert message in sent[1]["body"]
 
 
 @given(st.text(), st.sampled_from(["127.0.0.1", "localhost", "::1"]))
@@ -210,9 +199,5 @@ def test_clients_cannot_add_time_series(client: TestClient) -> None:
 def test_invalid_host_names_are_refused(name: str, config: type[ServeConfig] | type[StudyServeConfig]) -> None:
     with pytest.raises(ValueError, match=r"allow_hosts must be host names.*got " + re.escape(repr(name))):
         config(allow_hosts=frozenset((name,)))
-
-
-def test_host_names_can_be_allowed() -> None:
     names = frozenset(("a.org", "localhost", "192.168.0.7", "::1", "xn--bcher-kva.example", "my_server", "3.org"))
-    for config in (ServeConfig, StudyServeConfig):
-        assert config(allow_hosts=names).allow_hosts == names
+    assert config(allow_hosts=names).allow_hosts == names

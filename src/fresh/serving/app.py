@@ -11,7 +11,7 @@ import fresh
 from fresh.serving.config import MAX_CHARACTERS, ServeConfig
 from fresh.serving.jobs import FILE_TYPES, UPLOAD, Jobs, job_routes
 from fresh.serving.models import Models
-from fresh.serving.routes import Responses, model_routes
+from fresh.serving.routes import model_routes
 from fresh.serving.schemas import Health
 from fresh.web.errors import COMMON_STATUSES, problem_responses
 from fresh.web.metrics import ServerMetrics
@@ -50,13 +50,13 @@ def create_app(models: Models, metrics: ServerMetrics, config: ServeConfig | Non
     app.include_router(model_routes(models, config.timeout))
     app.include_router(job_routes(models, jobs))
 
-    stopped: Responses = {503: {"description": "A model has stopped.", "model": Health}}
+    stopped = {"description": "A model has stopped.", "model": Health}
 
     @app.get(
         "/health",
         summary="Check that all models work",
         tags=["server"],
-        responses={**stopped, **problem_responses(*COMMON_STATUSES)},
+        responses={503: stopped, **problem_responses(*COMMON_STATUSES)},
     )
     def health() -> Health:
         """Return the state of each model, with status 503 if one has stopped."""

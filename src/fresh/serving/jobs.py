@@ -35,7 +35,7 @@ from fresh.reporting.tables import escape_formula
 from fresh.serving.batcher import ClosedError, OverloadedError
 from fresh.serving.config import MAX_CHARACTERS, JobLimits
 from fresh.serving.models import Models, ServedModel
-from fresh.serving.routes import JSON_LINES, Responses
+from fresh.serving.routes import JSON_LINES
 from fresh.serving.schemas import JobRecord, JobState
 from fresh.web.errors import COMMON_STATUSES, WRITE_STATUSES, Problem, problem_responses
 from fresh.web.metrics import ServerMetrics
@@ -149,7 +149,9 @@ class Jobs:
             self._expire()
             if len(self.jobs) >= self.limits.max_jobs:
                 message = f"The server holds {len(self.jobs)} files, its limit. Delete one, or try again later."
-                raise Problem(503, message, {"Retry-After": str(self._seconds_to_next_expiry())})
+                ended = min(job.ended or self.clock() for job in self.jobs.values())
+                seconds = max(1, math.ceil(ended + self.limits.keep_seconds - self.clock()))
+                raise Problem(503, message, {"Retry-After": str(seconds)})
             id = secrets.token_urlsafe(16)
             folder = Path(self.folder.name) / id
             job = self.jobs[id] = Job(id, shown_name, served, config, ratio, folder, self.limits.max_rows)
@@ -252,10 +254,6 @@ class Jobs:
             if job.ended and self.clock() - job.ended > self.limits.keep_seconds:
                 self.delete(job)
 
-    def _seconds_to_next_expiry(self) -> int:
-        ended = [job.ended or self.clock() for job in self.jobs.values()]
-        return max(1, math.ceil(min(ended) + self.limits.keep_seconds - self.clock()))
-
 
 async def _column_names(
     request: Request,
@@ -315,12 +313,12 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
         """Stop a job, and delete the upload and the results."""
         jobs.delete(jobs.get(id))
 
-    content: Responses = {200: {"description": "The results.", "content": {JSON_LINES: {}, "text/csv": {}}}}
+    content = {"description": "The results.", "content": {JSON_LINES: {}, "text/csv": {}}}
 
     @router.get(
         "/jobs/{id}/results",
         summary="Download results",
-        responses={**content, **problem_responses(404, 409, 422, *COMMON_STATUSES)},
+        responses={200: content, **problem_responses(404, 409, 422, *COMMON_STATUSES)},
         response_class=Response,
     )
     def results(id: str, format: Literal["jsonl", "csv"] = "jsonl") -> Response:

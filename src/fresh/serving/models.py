@@ -68,7 +68,14 @@ class ServedModel:
                 "Restore the folder. Explanations still work, from memory.",
             )
         groups = itertools.count()
-        return self.batcher.submit(specs, lambda model, part: _certify(model, part, next(groups)))
+
+        def certify(model: Rationalizer, part: Sequence[ExplainSpec]) -> list[Certificate]:
+            explanations, group = [explanation for [explanation] in model.explain_specs(part)], next(groups)
+            rationales = [explanation.rationale for explanation in explanations]
+            rows = zip(rationales, model.predictor.token_ids(rationales), explanations, strict=True)
+            return [Certificate(rationale, pieces, one.prediction, group) for rationale, pieces, one in rows]
+
+        return self.batcher.submit(specs, certify)
 
 
 class Models:
@@ -89,22 +96,18 @@ class Models:
             served.batcher.close()
 
 
-def _certify(model: Rationalizer, specs: Sequence[ExplainSpec], group: int) -> list[Certificate]:
-    explanations = [explanation for [explanation] in model.explain_specs(specs)]
-    rationales = [explanation.rationale for explanation in explanations]
-    rows = zip(rationales, model.predictor.token_ids(rationales), explanations, strict=True)
-    return [Certificate(rationale, pieces, one.prediction, group) for rationale, pieces, one in rows]
-
-
 def _name_models(models: Sequence[str]) -> dict[str, str]:
     places: dict[str, str] = {}
     for model in models:
-        name, place = _split_name(model)
+        name, sign, place = model.partition("=")
+        if Path(model).exists():  # names of folders may contain "=" too
+            name, place = Path(model).resolve().name, model
+        elif not sign or ("/" in name and not Path(place).exists()):
+            name, place = model.rstrip("/").rpartition("/")[2], model
         if _NAME.fullmatch(name) is None:
-            command = shlex.quote(f"{_valid_name(name)}={place}")
             raise ValueError(
-                f"{name!r} cannot be the name of a model: names are part of URLs, so they hold letters, digits, "
-                f"-, _ and . only, and begin with a letter or a digit. Write {command}."
+                f"{name!r} cannot be the name of a model: names are part of URLs, so they hold letters, digits, -, _ "
+                f"and . only, and begin with a letter or a digit. Write {shlex.quote(f'{_valid_name(name)}={place}')}."
             )
         if name in places:
             raise ValueError(
@@ -117,16 +120,6 @@ def _name_models(models: Sequence[str]) -> dict[str, str]:
 
 def _valid_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name).strip("-_.") or "my-model"
-
-
-def _split_name(model: str) -> tuple[str, str]:
-    # Names of folders may contain "=" too.
-    name, sign, place = model.partition("=")
-    if Path(model).exists():
-        return Path(model).resolve().name, model
-    if not sign or ("/" in name and not Path(place).exists()):
-        return model.rstrip("/").rpartition("/")[2], model
-    return name, place
 
 
 def check_models(models: Sequence[str]) -> None:

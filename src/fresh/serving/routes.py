@@ -22,7 +22,6 @@ from fresh.web.errors import CLIENT_CLOSED, COMMON_STATUSES, WRITE_STATUSES, Pro
 
 Result = TypeVar("Result")
 JSON_LINES = "application/x-ndjson"
-Responses = dict[int | str, dict[str, Any]]  # of a route, for OpenAPI
 _PROBLEMS = problem_responses(400, 404, 408, 415, 422, 503, *WRITE_STATUSES)
 _THREAD_CHARACTERS = 20_000  # splitting so much text takes some 30 ms: requests with more are parsed in a thread
 
@@ -60,12 +59,12 @@ def model_routes(models: Models, timeout: float) -> APIRouter:
         [points] = await _wait_for(request, served.batcher, partial(served.batcher.submit, [spec]), timeout)
         return await _run(body, _curve_response, points)  # type: ignore[arg-type]
 
-    content: Responses = {200: {"description": "Certificates, for `fresh verify`.", "content": {JSON_LINES: {}}}}
+    content = {"description": "Certificates, for `fresh verify`.", "content": {JSON_LINES: {}}}
 
     @router.post(
         "/{name}/certificate",
         summary="Certify explanations",
-        responses={**content, **_PROBLEMS},
+        responses={200: content, **_PROBLEMS},
         response_class=Response,
     )
     async def certificate(name: str, body: ExplainRequest, request: Request) -> Response:
@@ -73,9 +72,9 @@ def model_routes(models: Models, timeout: float) -> APIRouter:
         served = models.get(name)
         specs = await _run(body, body.specs, served)
         made = await _wait_for(request, served.batcher, partial(served.certify, specs), timeout)
-        content = await _run(body, encode_certificates, served.maker, made)
+        lines = await _run(body, encode_certificates, served.maker, made)
         headers = {"Content-Disposition": 'attachment; filename="certificate.jsonl"'}
-        return Response(content, media_type=JSON_LINES, headers=headers)
+        return Response(lines, media_type=JSON_LINES, headers=headers)
 
     return router
 

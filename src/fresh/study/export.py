@@ -190,10 +190,6 @@ def _potato_config(store: Store, data: str) -> str:
     return potato.format_project(data, store.about["title"], schemes, _has_queries(store), settings=assignment)
 
 
-def _label_studio_tasks(store: Store) -> str:
-    return json.dumps([{"data": item} for item in _list_items(store)], ensure_ascii=False, indent=1) + "\n"
-
-
 def _label_studio_config(store: Store, _data: str) -> str:
     lines: list[str] = []
     for name, (question, answers) in list_questions(store).items():
@@ -232,7 +228,7 @@ FORMATS = {
     "label_studio": Format(
         "Label Studio",
         "label-studio-tasks.json",
-        _label_studio_tasks,
+        lambda store: json.dumps([{"data": item} for item in _list_items(store)], ensure_ascii=False, indent=1) + "\n",
         _label_studio_config,
         label_studio.CONFIG_ENDING,
     ),

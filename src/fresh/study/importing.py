@@ -83,9 +83,8 @@ class _Interpreter:
         self.tickets = {ticket: number for number, ticket in list_tickets(store).items()}
         rows = store.read(select(AnnotatorRow.id, AnnotatorRow.outside))
         self.annotators = {number: outside or annotator_name(number) for number, outside in rows}
-        self.meanings: dict[
-            str, dict[str, str]
-        ] = {}  # for each question, the answer that a text in the file stands for
+        # For each question, the answer that a text in the file stands for.
+        self.meanings: dict[str, dict[str, str]] = {}
         for name, (_, answers) in list_questions(store).items():
             shown = {text.strip(): value for value, text in answers.items()}
             values = {value: value for value in answers}
@@ -150,24 +149,6 @@ def import_study(store: Store, format: str, path: Path) -> ImportSummary:
         return _import_prolific(store, path)
     if format not in READERS:
         raise StudyError(suggest(format, "an import format", (*READERS, "prolific")))
-    answers = _interpret_file(store, path, format)
-    summary = ImportSummary()
-    with store.write_session() as session:
-        annotators.lock_study(session)  # so that two imports do not add one annotator twice
-        before = set(session.scalars(select(AnnotatorRow.outside)))
-        # If somebody has seen a document twice, the first time counts; rows without a time come last.
-        for one in sorted(answers, key=lambda one: MAX_TIMESTAMP if one.raw.at is None else one.raw.at):
-            _import_answer(session, one, summary)
-        real = [one for one in answers if one.raw.kind == "real"]
-        names = {one.annotator for one in real} - {one.annotator for one in real if one.raw.counted} - before
-        uncounted = select(AnnotatorRow).where(AnnotatorRow.outside.in_(sorted(names))).order_by(AnnotatorRow.id)
-        for person in session.scalars(uncounted):
-            person.state = "excluded"
-            summary.excluded.append(str(person.outside))
-    return summary
-
-
-def _interpret_file(store: Store, path: Path, format: str) -> list[_ImportedAnswer]:
     interpreter, answers, problems = _Interpreter(store, format), list[_ImportedAnswer](), list[tuple[str, str]]()
     for raw in read_raw_answers(path, format, problems):
         try:
@@ -176,7 +157,30 @@ def _interpret_file(store: Store, path: Path, format: str) -> list[_ImportedAnsw
             problems.append((raw.place, str(error)))
     if problems:
         raise StudyError(group_problems(problems))
-    return answers
+    summary = ImportSummary()
+    with store.write_session() as session:
+        annotators.lock_study(session)  # so that two imports do not add one annotator twice
+        before = set(session.scalars(select(AnnotatorRow.outside)))
+        # If somebody has seen a document twice, the first time counts; rows without a time come last.
+        for one in sorted(answers, key=lambda one: MAX_TIMESTAMP if one.raw.at is None else one.raw.at):
+            person = _find_owner(session, one) or annotators.get_or_add_annotator(session, one.annotator)
+            person.consented = person.consented or now_ms()  # people who answered have agreed in the other tool
+            save = _save_real if one.raw.kind == "real" else _save_practice
+            outcome = save(session, person, one)
+            if outcome == NEW:
+                summary.n_new += 1
+                summary.n_uncounted += one.raw.kind == "real" and not one.raw.counted
+            elif outcome == EXISTING:
+                summary.n_existing += 1
+            else:
+                summary.skipped.append(f"{one.raw.place}: {outcome}")
+        real = [one for one in answers if one.raw.kind == "real"]
+        names = {one.annotator for one in real} - {one.annotator for one in real if one.raw.counted} - before
+        uncounted = select(AnnotatorRow).where(AnnotatorRow.outside.in_(sorted(names))).order_by(AnnotatorRow.id)
+        for person in session.scalars(uncounted):
+            person.state = "excluded"
+            summary.excluded.append(str(person.outside))
+    return summary
 
 
 def is_same(written: Any, own: str) -> bool:
@@ -206,20 +210,6 @@ def group_problems(problems: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{rows[0]}{more[line]}: {line}" for line, rows in places.items())
 
 
-def _import_answer(session: Session, one: _ImportedAnswer, summary: ImportSummary) -> None:
-    person = _find_owner(session, one) or annotators.get_or_add_annotator(session, one.annotator)
-    person.consented = person.consented or now_ms()  # people who answered have agreed in the other tool
-    save = _save_real if one.raw.kind == "real" else _save_practice
-    outcome = save(session, person, one)
-    if outcome == NEW:
-        summary.n_new += 1
-        summary.n_uncounted += one.raw.kind == "real" and not one.raw.counted
-    elif outcome == EXISTING:
-        summary.n_existing += 1
-    else:
-        summary.skipped.append(f"{one.raw.place}: {outcome}")
-
-
 def _find_owner(session: Session, one: _ImportedAnswer) -> AnnotatorRow | None:
     if one.number is not None:
         return annotators.lock_annotator(session, one.number)
@@ -241,7 +231,15 @@ def _save_real(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> 
 
     In any case, the annotator has seen the document, and that is recorded.
     """
-    held = _get_or_add_assignment(session, person, one)
+    document = session.get_one(ItemRow, one.item).document
+    assert document is not None
+    theirs = (AssignmentRow.annotator == person.id, AssignmentRow.document == document)
+    held = session.scalar(select(AssignmentRow).where(*theirs))
+    if held is None:
+        at = now_ms() if one.raw.at is None else one.raw.at
+        held = AssignmentRow(annotator=person.id, item=one.item, document=document, state="seen", at=at)
+        session.add(held)
+        session.flush()
     existing = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
     other_condition = held.item != one.item
     if other_condition and held.state == "released" and existing is None:
@@ -268,19 +266,6 @@ def _save_real(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> 
     return NEW
 
 
-def _get_or_add_assignment(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> AssignmentRow:
-    document = session.get_one(ItemRow, one.item).document
-    assert document is not None
-    theirs = (AssignmentRow.annotator == person.id, AssignmentRow.document == document)
-    held = session.scalar(select(AssignmentRow).where(*theirs))
-    if held is None:
-        at = now_ms() if one.raw.at is None else one.raw.at
-        held = AssignmentRow(annotator=person.id, item=one.item, document=document, state="seen", at=at)
-        session.add(held)
-        session.flush()
-    return held
-
-
 def _save_practice(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> str:
     theirs = (PracticeAnswerRow.annotator == person.id, PracticeAnswerRow.item == one.item)
     existing = session.scalar(select(PracticeAnswerRow).where(*theirs))
@@ -305,8 +290,8 @@ def _import_prolific(store: Store, path: Path) -> ImportSummary:
     problems: list[tuple[str, str]] = []
     for row in read_rows(path):
         try:
-            participant, status = _parse_submission(row)
-            submissions.setdefault(participant, set()).add(status)
+            name, status = _parse_submission(row)
+            submissions.setdefault(name, set()).add(status)
         except ValueError as error:
             problems.append((row.place, str(error)))
     if problems:

@@ -104,10 +104,42 @@ def make_plan(study: Study, examples: Sequence[Example], load: LoadModel) -> Pla
     models = _load_models(study, examples, load, problems)
     if problems:
         raise StudyError("\n".join(problems))
-    labels = {example.label for example in examples}
-    ordered = {label: text for label, text in study.labels.items() if label in labels}
-    ordered |= {label: label for label in sorted(labels - study.labels.keys())}
-    return _build_plan(study, usable, ordered, models)
+    found = {example.label for example in examples}
+    labels = {label: text for label, text in study.labels.items() if label in found}
+    labels |= {label: label for label in sorted(found - study.labels.keys())}
+    generator = np.random.default_rng(config.seed)
+    # The order of random draws is part of the design: the same settings must make the same study again.
+    drawn = sample_documents(usable, config.sample, generator)
+    rest = [example for place, example in enumerate(usable) if place not in set(drawn)]
+    sampled = [usable[place] for place in drawn]
+    n_others = min(config.practice + config.examples, len(rest))
+    others = alternate_labels([rest[place] for place in sample_documents(rest, n_others, generator)])
+    masks = _select_words(study, [*sampled, *others], models, generator)
+    shown = [_anonymize(example.document, config.casing) for example in (*sampled, *others)]
+
+    def item(kind: Kind, place: int, condition: int, label: str) -> Item:
+        rationale = shown[place].cut(masks[study.conditions[condition].name][place])
+        return Item(kind, rationale, label, place if kind == "real" else None, condition)
+
+    n_conditions = len(study.conditions)
+    real = [item("real", place, number, e.label) for place, e in enumerate(sampled) for number in range(n_conditions)]
+    aside = [
+        item("practice" if n < config.practice else "example", len(sampled) + n, n % n_conditions, e.label)
+        for n, e in enumerate(others)
+    ]
+    texts = number_texts(example.document.words for example in sampled)
+    numbers = range(len(sampled)) if texts is None else texts.tolist()
+    documents = (SampledDocument(e.document.id, e.label, text) for e, text in zip(sampled, numbers, strict=True))
+    return Plan(
+        study,
+        labels,
+        tuple(documents),
+        tuple(real),
+        tuple(aside[: config.practice]),
+        tuple(_make_checks(config, labels, usable, [*sampled, *others], generator)),
+        tuple(_find_warnings(study, real, models, sampled)),
+        tuple(aside[config.practice :]),
+    )
 
 
 def _document_problems(study: Study, examples: Sequence[Example]) -> Iterator[str]:
@@ -159,46 +191,6 @@ def _load_models(
                 f"{needed} queries, like the documents."
             )
     return models
-
-
-def _build_plan(
-    study: Study, usable: Sequence[Example], labels: Mapping[str, str], models: Mapping[str, "Rationalizer"]
-) -> Plan:
-    config, conditions = study.config, study.conditions
-    generator = np.random.default_rng(config.seed)
-    # The order of random draws is part of the design: the same settings must make the same study again.
-    drawn = sample_documents(usable, config.sample, generator)
-    rest = [example for place, example in enumerate(usable) if place not in set(drawn)]
-    sampled = [usable[place] for place in drawn]
-    n_others = min(config.practice + config.examples, len(rest))
-    others = alternate_labels([rest[place] for place in sample_documents(rest, n_others, generator)])
-    masks = _select_words(study, [*sampled, *others], models, generator)
-    shown = [_anonymize(example.document, config.casing) for example in (*sampled, *others)]
-
-    def item(kind: Kind, place: int, condition: int, label: str) -> Item:
-        rationale = shown[place].cut(masks[conditions[condition].name][place])
-        return Item(kind, rationale, label, place if kind == "real" else None, condition)
-
-    real = [
-        item("real", place, number, e.label) for place, e in enumerate(sampled) for number in range(len(conditions))
-    ]
-    aside = [
-        item("practice" if n < config.practice else "example", len(sampled) + n, n % len(conditions), e.label)
-        for n, e in enumerate(others)
-    ]
-    texts = number_texts(example.document.words for example in sampled)
-    numbers = range(len(sampled)) if texts is None else texts.tolist()
-    documents = (SampledDocument(e.document.id, e.label, text) for e, text in zip(sampled, numbers, strict=True))
-    return Plan(
-        study,
-        labels,
-        tuple(documents),
-        tuple(real),
-        tuple(aside[: config.practice]),
-        tuple(_make_checks(config, labels, usable, [*sampled, *others], generator)),
-        tuple(_find_warnings(study, real, models, sampled)),
-        tuple(aside[config.practice :]),
-    )
 
 
 def sample_documents(examples: Sequence[Example], n: int, generator: np.random.Generator) -> list[int]:

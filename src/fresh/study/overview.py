@@ -1,7 +1,6 @@
 """The state of a study: its answers, the progress of conditions and annotators, and whom to review."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,14 +144,32 @@ def get_overview(store: Store) -> Overview:
     for answer in answers:
         by_person[answer["annotator"]].append(answer)
     # One pass in memory, in place of queries for each annotator.
-    places = _Places(store)
-    people = tuple(_get_status(store, row, by_person[row.id], checks, places) for row in rows)
+    places, design, n_checks = _Places(store), store.design, store.about["n_checks"]
+    available = places.free.keys() | set(places.held.values())  # what others hold may still come back
+    people: list[AnnotatorStatus] = []
+    readers: list[set[int]] = []  # for each active annotator, the documents that are closed to them
+    for row in rows:
+        real = [one for one in by_person[row.id] if one["kind"] == "real"]
+        had = [one for one in by_person[row.id] if one["kind"] == "check"]
+        n_failed = sum([one[name] for name in QUESTIONS] != checks[one["item"]] for one in had)
+        seconds = median_seconds(one["milliseconds"] for one in real)
+        seen, given_back = places.seen[row.id], places.given_back[row.id]
+        started, finished = row.arrival is not None, False
+        if row.state == "active" and (started or real) and row.id not in places.held:
+            n_counted = sum(one["counted"] for one in real)
+            n_due = 0 if row.arrival is None else count_due_checks(design, n_checks, row.arrival, n_counted)
+            unread = {places.documents[item] for item in available} - seen
+            is_full = len(seen) >= design.max_items
+            finished = len(had) >= n_due and (is_full or not unread) and not given_back & available
+        about = (row.id, row.outside, row.state, started)
+        people.append(AnnotatorStatus(*about, len(real), len(had), n_failed, seconds, finished))
+        if row.state == "active":  # what they gave back they will get again
+            readers.append(seen - {places.documents[item] for item in given_back & places.free.keys()})
     missing: Counter[int] = Counter()
     for item, n_free in places.free.items():
         missing[places.documents[item]] += n_free
-    readers = [places.closed_to(person.id) for person in people if person.state == "active"]
-    n_more = count_missing_annotators(missing, readers, store.design.max_items)
-    return Overview(sum(one["counted"] for one in answers), store.design.n_planned, paused, people, n_more)
+    n_more = count_missing_annotators(missing, readers, design.max_items)
+    return Overview(sum(one["counted"] for one in answers), design.n_planned, paused, tuple(people), n_more)
 
 
 class _Places:
@@ -174,30 +191,3 @@ class _Places:
                 self.held[annotator] = item
             elif state == "released" and answer is None:
                 self.given_back[annotator].add(item)
-
-    def closed_to(self, annotator: int) -> set[int]:
-        """List the documents that an annotator has seen, except those that they gave back and will get again."""
-        return self.seen[annotator] - {self.documents[item] for item in self.given_back[annotator] & self.free.keys()}
-
-
-def _get_status(
-    store: Store,
-    row: AnnotatorRow,
-    answers: Sequence[dict[str, Any]],
-    checks: Mapping[int, list[Any]],
-    places: _Places,
-) -> AnnotatorStatus:
-    real = [one for one in answers if one["kind"] == "real"]
-    had = [one for one in answers if one["kind"] == "check"]
-    failed = [one for one in had if [one[name] for name in QUESTIONS] != checks[one["item"]]]
-    seconds = median_seconds(one["milliseconds"] for one in real)
-    started, finished = row.arrival is not None, False
-    if row.state == "active" and (started or real) and row.id not in places.held:
-        n_answered, n_checks = sum(one["counted"] for one in real), store.about["n_checks"]
-        n_due = 0 if row.arrival is None else count_due_checks(store.design, n_checks, row.arrival, n_answered)
-        # What others hold may still come back.
-        available = places.free.keys() | set(places.held.values())
-        unread = {places.documents[item] for item in available} - places.seen[row.id]
-        is_full = len(places.seen[row.id]) >= store.design.max_items
-        finished = len(had) >= n_due and (is_full or not unread) and not places.given_back[row.id] & available
-    return AnnotatorStatus(row.id, row.outside, row.state, started, len(real), len(had), len(failed), seconds, finished)

@@ -86,20 +86,18 @@ def parse_timestamp(written: Any) -> int | None:
     Label Studio writes ISO 8601, Mechanical Turk "Mon Mar 09 22:16:08 PDT 2026", Potato seconds since 1970.
     """
     try:
-        seconds = float(written) if isinstance(written, int | float) else _parse_date(str(written).strip())
+        text = str(written).strip()
+        if isinstance(written, int | float):
+            seconds = float(written)
+        elif text[:1].isdigit():
+            date = datetime.fromisoformat(text)
+            seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        else:
+            parts = parsedate_tz(text)
+            seconds = 0 if parts is None else mktime_tz(parts)
         return round(seconds * 1000) if 0 < seconds <= MAX_TIMESTAMP / 1000 else None
     except (ValueError, OverflowError, TypeError, IndexError):
         return None
-
-
-def _parse_date(text: str) -> float:
-    if text[:1].isdigit():
-        date = datetime.fromisoformat(text)
-        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    parts = parsedate_tz(text)
-    if parts is None:
-        raise ValueError(text)
-    return mktime_tz(parts)
 
 
 def _read_own(row: Row) -> Iterator[RawAnswer]:
@@ -143,35 +141,26 @@ def _read_mturk(row: Row) -> Iterator[RawAnswer]:
     values = row.values
     # Requesters reject work by filling in this column and uploading the file, perhaps after importing it here.
     rejected = values.get("AssignmentStatus") == "Rejected" or bool(values.get("Reject"))
-    answers = {} if rejected else _task_answers(row)
+    text, answers = values.get("Answer.taskAnswers"), dict[str, Any]()
+    try:
+        [found] = json.loads(text) if text and not rejected else [{}]
+        for name, value in found.items():
+            answers[name] = _checked_box(value) if isinstance(value, Mapping) else value
+    except (ValueError, AttributeError, TypeError) as error:
+        raise StudyError(f"Answer.taskAnswers is not in the format of Mechanical Turk: {text!r:.60}.") from error
+    for name in QUESTIONS:  # otherwise in its own column, or in columns that are true or false
+        boxes = {box: str(value).lower() == "true" for box, value in _columns_under(values, f"Answer.{name}.").items()}
+        answers.setdefault(name, values.get(f"Answer.{name}") or _checked_box(boxes))
     yield RawAnswer(
         row.place,
         values.get("WorkerId"),
         values.get("Input.item"),
-        {name: answers[name] if name in answers else _mturk_answer(values, name) for name in QUESTIONS},
+        {name: answers[name] for name in QUESTIONS},
         parse_milliseconds("WorkTimeInSeconds", values.get("WorkTimeInSeconds")),
         parse_timestamp(values.get("SubmitTime")),
         void="rejected" if rejected else "",
         about={name: values.get(f"Input.{name}") for name in SHOWN_FIELDS},
     )
-
-
-def _task_answers(row: Row) -> dict[str, Any]:
-    text = row.values.get("Answer.taskAnswers")
-    if not text:
-        return {}
-    try:
-        [answers] = json.loads(text)
-        return {name: _checked_box(value) if isinstance(value, Mapping) else value for name, value in answers.items()}
-    except (ValueError, AttributeError, TypeError) as error:
-        raise StudyError(f"Answer.taskAnswers is not in the format of Mechanical Turk: {text!r:.60}.") from error
-
-
-def _mturk_answer(values: Mapping[str, Any], name: str) -> Any:
-    # An answer is in its own column, or in columns that are true or false.
-    columns = _columns_under(values, f"Answer.{name}.")
-    boxes = {answer: str(value).lower() == "true" for answer, value in columns.items()}
-    return values.get(f"Answer.{name}") or _checked_box(boxes)
 
 
 def _checked_box(boxes: Mapping[str, Any]) -> str | None:
@@ -184,13 +173,18 @@ def _read_potato(row: Row) -> Iterator[RawAnswer]:
     if "instance_id_to_label_to_value" in values:  # the state of one annotator
         times = values.get("instance_id_to_behavioral_data") or {}
         for item, labels in values["instance_id_to_label_to_value"].items():
-            by_scheme = labels if isinstance(labels, Mapping) else _group_by_scheme(labels)
-            yield from _potato_answer(f"{row.place}, {item}", values.get("user_id"), item, by_scheme, times.get(item))
+            by_scheme: dict[str, Any] = {}
+            for choice, value in () if isinstance(labels, Mapping) else labels:
+                by_scheme.setdefault(choice["schema"], {})[choice["name"]] = value
+            place, chosen = f"{row.place}, {item}", labels if isinstance(labels, Mapping) else by_scheme
+            yield from _potato_answer(place, values.get("user_id"), item, chosen, times.get(item))
     elif "label_annotations" in values:  # Potato 1
         times = values.get("behavioral_data")
         yield from _potato_answer(row.place, row.name, values.get("id"), values["label_annotations"], times)
     elif {"instance_id", "user_id"} <= values.keys():  # an export of Potato 2
-        labels = values["labels"] if "labels" in values else _group_columns(values)
+        # Columns such as label.Positive belong to one question; a column named label takes precedence.
+        columns = {name: values.get(name) or _columns_under(values, f"{name}.") for name in QUESTIONS}
+        labels = values.get("labels", columns)
         about = {name: values.get(name) for name in SHOWN_FIELDS}
         yield from _potato_answer(row.place, values["user_id"], values["instance_id"], labels, about=about)
     else:
@@ -200,39 +194,21 @@ def _read_potato(row: Row) -> Iterator[RawAnswer]:
 def _potato_answer(
     place: str, annotator: Any, item: Any, labels: Any, behavior: Any = None, about: Mapping[str, Any] | None = None
 ) -> Iterator[RawAnswer]:
-    choices = {name: _potato_choices(labels.get(name)) for name in QUESTIONS}
+    choices: dict[str, list[Any]] = {}
+    for name in QUESTIONS:
+        answer = labels.get(name)
+        empty = answer in (None, "")  # a label may be named "false"
+        choices[name] = potato.parse_choices(answer) if isinstance(answer, Mapping) else [] if empty else [answer]
     if any(choices.values()):
         answers = {name: chosen[0] if len(chosen) == 1 else None for name, chosen in choices.items()}
         times = behavior if isinstance(behavior, Mapping) else {}
+        if match := POTATO_1_TIME.search(str(times.get("time_string"))):
+            days, hours, minutes, seconds = map(int, match.groups())
+            time = parse_milliseconds("time_string", ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+        else:
+            time = parse_milliseconds("total_time_ms", times.get("total_time_ms"), 1000)
         started = parse_timestamp(times.get("session_start"))
-        time = _potato_milliseconds(times)
         yield RawAnswer(place, annotator, item, answers, time, started, complete=False, about=about or {})
-
-
-def _potato_choices(answer: Any) -> list[Any]:
-    if isinstance(answer, Mapping):
-        return potato.parse_choices(answer)
-    return [] if answer in (None, "") else [answer]  # a label may be named "false"
-
-
-def _potato_milliseconds(times: Mapping[str, Any]) -> int:
-    match = POTATO_1_TIME.search(str(times.get("time_string")))
-    if match is None:
-        return parse_milliseconds("total_time_ms", times.get("total_time_ms"), 1000)
-    days, hours, minutes, seconds = map(int, match.groups())
-    return parse_milliseconds("time_string", ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
-
-
-def _group_by_scheme(pairs: Any) -> Mapping[str, Any]:
-    by_scheme: dict[str, dict[str, Any]] = {}
-    for choice, value in pairs:
-        by_scheme.setdefault(choice["schema"], {})[choice["name"]] = value
-    return by_scheme
-
-
-def _group_columns(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Group columns such as label.Positive by question; a column named label takes precedence."""
-    return {name: values.get(name) or _columns_under(values, f"{name}.") for name in QUESTIONS}
 
 
 def _columns_under(values: Mapping[str, Any], start: str) -> dict[str, Any]:
@@ -301,7 +277,14 @@ def read_raw_answers(path: Path, format: str, problems: list[tuple[str, str]]) -
 
     :param problems: Collects the rows that cannot be read, each with its place.
     """
-    for row in _read_rows(path, format):
+    files = [path]
+    if format == "potato" and path.is_dir():
+        files = [file for name in (POTATO_STATE, POTATO_1_FILE) for file in sorted(path.glob(f"*/{name}"))]
+        if not files:
+            raise StudyError(
+                f"{path} has no folders with {POTATO_STATE} or {POTATO_1_FILE}. Import the output folder of Potato."
+            )
+    for row in chain.from_iterable(read_rows(file, _name_file(file)) for file in files):
         try:
             if row.error:
                 raise row.error
@@ -310,17 +293,6 @@ def read_raw_answers(path: Path, format: str, problems: list[tuple[str, str]]) -
             problems.append((row.place, f"unexpected contents ({error!r:.80}). Export the file again."))
         except ValueError as error:
             problems.append((row.place, str(error)))
-
-
-def _read_rows(path: Path, format: str) -> Iterator[Row]:
-    if format != "potato" or not path.is_dir():
-        return read_rows(path, _name_file(path))
-    files = [file for name in (POTATO_STATE, POTATO_1_FILE) for file in sorted(path.glob(f"*/{name}"))]
-    if not files:
-        raise StudyError(
-            f"{path} has no folders with {POTATO_STATE} or {POTATO_1_FILE}. Import the output folder of Potato."
-        )
-    return chain.from_iterable(read_rows(file, _name_file(file)) for file in files)
 
 
 def _name_file(file: Path) -> str:

@@ -37,10 +37,7 @@ class Scale:
     def cells(self) -> tuple[str, str]:
         """Format both for a table."""
         mean = self.mean
-        return (
-            f"{mean.value:.2f} ({mean.low:.2f}–{mean.high:.2f})",
-            "–" if self.sd is None else f"{self.sd:.2f}",
-        )
+        return f"{mean.value:.2f} ({mean.low:.2f}–{mean.high:.2f})", "–" if self.sd is None else f"{self.sd:.2f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +101,7 @@ class Results:
     def table(self) -> Table:
         """Lay out the paper's table."""
         rows = [
-            (
-                row.condition,
-                str(row.n_items),
-                str(row.accuracy),
-                *row.confidence.cells(),
-                *row.readability.cells(),
-            )
+            (row.condition, str(row.n_items), str(row.accuracy), *row.confidence.cells(), *row.readability.cells())
             for row in self.rows
         ]
         return Table(HEADER, tuple(rows), tuple(self.records()), notes=self.notes[:2])
@@ -167,38 +158,24 @@ def make_results(
     if not responses:
         raise StudyError("There are no answers yet, so there are no results.")
     present = [name for name in conditions if any(response.condition == name for response in responses)]
-    rows = tuple(
-        _measure_condition(name, [r for r in responses if r.condition == name], labels, per_item, seed)
-        for name in present
-    )
+    rows: list[ConditionResult] = []
+    for name in present:
+        own = [response for response in responses if response.condition == name]
+        groups = list(group_by_item(own).values())
+        # Documents that share a text are resampled together: their answers are not independent.
+        texts = np.array([group[0].text for group in groups], dtype=np.int64)
+        values = {measure: list(measure_items(own, measure).values()) for measure in MEASURES}
+        means = {measure: mean_interval(column, seed=seed, texts=texts) for measure, column in values.items()}
+        sds = {m: float(np.std(values[m], ddof=1)) if len(groups) > 1 else None for m in MEASURES}
+        confidence, readability = (Scale(means[measure], sds[measure]) for measure in MEASURES[1:])
+        n_ties = sum(len(majority_labels([response.label for response in group])) > 1 for group in groups)
+        seconds = median_seconds(response.milliseconds for response in own)
+        agreement = measure_agreement(groups, labels, per_item)
+        sizes = (len(groups), len(own), n_ties)
+        rows.append(ConditionResult(name, *sizes, means["accuracy"], confidence, readability, seconds, agreement))
     n_annotators = len({response.annotator for response in responses})
     differences = tuple(statistics.compare_conditions(responses, present, seed))
-    return Results(title, n_annotators, n_planned, per_item, rows, differences)
-
-
-def _measure_condition(
-    name: str, responses: Sequence[Response], labels: Sequence[str], per_item: int, seed: int
-) -> ConditionResult:
-    groups = group_by_item(responses)
-    # Documents that share a text are resampled together: their answers are not independent.
-    texts = np.array([group[0].text for group in groups.values()], dtype=np.int64)
-    values = {measure: list(measure_items(responses, measure).values()) for measure in MEASURES}
-    means = {measure: mean_interval(column, seed=seed, texts=texts) for measure, column in values.items()}
-    confidence, readability = (
-        Scale(means[m], float(np.std(values[m], ddof=1)) if len(groups) > 1 else None) for m in MEASURES[1:]
-    )
-    n_ties = sum(len(majority_labels([response.label for response in group])) > 1 for group in groups.values())
-    return ConditionResult(
-        name,
-        len(groups),
-        len(responses),
-        n_ties,
-        means["accuracy"],
-        confidence,
-        readability,
-        median_seconds(response.milliseconds for response in responses),
-        measure_agreement(list(groups.values()), labels, per_item),
-    )
+    return Results(title, n_annotators, n_planned, per_item, tuple(rows), differences)
 
 
 def measure_agreement(groups: Sequence[Sequence[Response]], labels: Sequence[str], per_item: int) -> Agreement:

@@ -125,20 +125,17 @@ def compare_conditions(responses: Sequence[Response], conditions: Sequence[str],
                 continue
             gaps = np.array([first[document] - second[document] for document in shared])
             numbers = np.array([texts[document] for document in shared], dtype=np.int64)
-            by_person = _gaps_by_person(responses, measure, one, two)
+            by_person: dict[str, dict[int, list[float]]] = {one: {}, two: {}}
+            for response in responses:
+                if response.condition in by_person:
+                    own = by_person[response.condition].setdefault(response.annotator, [])
+                    own.append(response.value(measure))
+            both = sorted(by_person[one].keys() & by_person[two].keys())
+            person_gaps = [float(np.mean(by_person[one][who]) - np.mean(by_person[two][who])) for who in both]
             p_documents = swap_test(sum_by_text(gaps, numbers), seed)
-            p_annotators = swap_test(by_person, seed) if by_person else None
+            p_annotators = swap_test(person_gaps, seed) if both else None
             interval = mean_interval(gaps, seed=seed, texts=numbers)
             p = max(p_documents, p_annotators or 0.0)
             differences.append(Difference(measure, one, two, len(gaps), interval, p_documents, p_annotators, p))
     adjusted = holm({str(number): item.p for number, item in enumerate(differences)})
     return [replace(item, adjusted=one.adjusted) for item, one in zip(differences, adjusted, strict=True)]
-
-
-def _gaps_by_person(responses: Sequence[Response], measure: str, one: str, two: str) -> list[float]:
-    values: dict[str, dict[int, list[float]]] = {one: {}, two: {}}
-    for response in responses:
-        if response.condition in values:
-            values[response.condition].setdefault(response.annotator, []).append(response.value(measure))
-    both = sorted(values[one].keys() & values[two].keys())
-    return [float(np.mean(values[one][person]) - np.mean(values[two][person])) for person in both]

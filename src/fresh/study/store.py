@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 from fresh._optional import optional_import
 from fresh.errors import StudyError
 from fresh.study.assignment import Design
-from fresh.study.items import Item, Plan
+from fresh.study.items import Plan
 from fresh.study.schema import Base, DocumentRow, ItemRow, StudyRow
 
 FILE = "study.db"
@@ -83,15 +83,12 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _url_of(place: str | Path) -> URL:
-    if "://" not in str(place):
-        return URL.create("sqlite", database=str(Path(place) / FILE))  # not a string: the path may contain ? or %
-    return make_url(str(place).replace("postgresql://", "postgresql+psycopg://", 1))
-
-
-def _connect(place: str | Path) -> Engine:
+@contextmanager
+def _connected(place: str | Path) -> Iterator[Engine]:
+    url = URL.create("sqlite", database=str(Path(place) / FILE))  # not a string: the path may contain ? or %
     try:
-        url = _url_of(place)
+        if "://" in str(place):
+            url = make_url(str(place).replace("postgresql://", "postgresql+psycopg://", 1))
     except ArgumentError as error:
         raise StudyError(f"{place} is not the URL of a database. Write postgresql://USER@HOST/NAME.") from error
     if url.get_backend_name() not in ("sqlite", "postgresql"):
@@ -99,11 +96,26 @@ def _connect(place: str | Path) -> Engine:
     if url.get_backend_name() == "postgresql":
         optional_import("psycopg", "postgres", "A study in PostgreSQL")
         # Up to 40 connections, one for each thread that answers requests; those that were cut meanwhile are replaced.
-        return create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
-    return engine
+        engine = create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
+    else:
+        engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+        event.listen(engine, "connect", _prepare)
+        event.listen(engine, "begin", _begin)
+    try:
+        yield engine
+    except OperationalError as error:
+        engine.dispose()
+        name = repr(engine.url)  # without its password
+        code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+        if code not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+            raise StudyError(f"The database {name} cannot be used: {error.orig}.") from error
+        raise StudyError(
+            f"The database {name} is not writable ({error.orig}). Even commands that only show a study need to write: "
+            "allow it for the file and its folder."
+        ) from error
+    except BaseException:
+        engine.dispose()
+        raise
 
 
 def _prepare(connection: Any, _record: Any) -> None:
@@ -114,14 +126,10 @@ def _prepare(connection: Any, _record: Any) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    # A writer takes the lock at once: a transaction that reads first and then writes could not be retried.
-    if connection.get_execution_options().get("writes", False):
-        _begin_immediate(connection)
-    else:
+    if not connection.get_execution_options().get("writes", False):
         connection.exec_driver_sql("BEGIN")
-
-
-def _begin_immediate(connection: Connection) -> None:
+        return
+    # A writer takes the lock at once: a transaction that reads first and then writes could not be retried.
     # SQLite itself looks ten times a second whether other writers are done. A busy server pauses for less than a
     # millisecond between two answers, so a second server on the same study starved for minutes. Look more often.
     raw: Any = connection.connection.dbapi_connection
@@ -188,26 +196,6 @@ def open_study(place: str | Path) -> Store:
             return Store(engine, row.about)
 
 
-@contextmanager
-def _connected(place: str | Path) -> Iterator[Engine]:
-    engine = _connect(place)
-    try:
-        yield engine
-    except OperationalError as error:
-        engine.dispose()
-        name = repr(engine.url)  # without its password
-        code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
-        if code not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-            raise StudyError(f"The database {name} cannot be used: {error.orig}.") from error
-        raise StudyError(
-            f"The database {name} is not writable ({error.orig}). Even commands that only show a study need to write: "
-            "allow it for the file and its folder."
-        ) from error
-    except BaseException:
-        engine.dispose()
-        raise
-
-
 def create_study(place: str | Path, plan: Plan) -> Store:
     """Write a plan into an empty database, in one transaction."""
     if "://" not in str(place):
@@ -215,7 +203,11 @@ def create_study(place: str | Path, plan: Plan) -> Store:
         (Path(place) / FILE).touch(0o600)  # the database contains the key that signs sessions
     with _connected(place) as engine:
         _migrate(engine)
-        about = _about_of(plan)
+        config, study = plan.study.config, plan.study
+        about = {name: getattr(config, name) for name in ("title", "corpus", "seed", "per_item", "most", "hours")}
+        about |= {"texts": asdict(config.texts), "question": study.question, "labels": dict(plan.labels)}
+        about |= {"n_documents": len(plan.documents), "n_practice": len(plan.practice), "n_checks": len(plan.checks)}
+        about |= {"conditions": [condition.name for condition in study.conditions], "own_orders": True}
         store = Store(engine, about)
         with store.write_session() as session:
             if session.scalar(select(StudyRow)) is not None:
@@ -224,28 +216,17 @@ def create_study(place: str | Path, plan: Plan) -> Store:
             documents = enumerate(plan.documents)
             session.add_all(DocumentRow(id=i, name=d.id, label=d.label, text=d.text) for i, d in documents)
             session.flush()
-            session.add_all(_row_of(item, plan) for item in (*plan.practice, *plan.checks, *plan.items, *plan.examples))
+            for item in (*plan.practice, *plan.checks, *plan.items, *plan.examples):
+                row = ItemRow(
+                    kind=item.kind,
+                    document=item.document,
+                    condition=item.condition,
+                    words=list(item.rationale.words),
+                    query=list(item.rationale.query),
+                    label=item.label,
+                    asked_confidence=None if item.expected is None else item.expected.confidence,
+                    asked_readability=None if item.expected is None else item.expected.readability,
+                    wanted=config.per_item if item.kind == "real" else 0,
+                )
+                session.add(row)
         return store
-
-
-def _about_of(plan: Plan) -> dict[str, Any]:
-    config = plan.study.config
-    settings = {name: getattr(config, name) for name in ("title", "corpus", "seed", "per_item", "most", "hours")}
-    texts = {"texts": asdict(config.texts), "question": plan.study.question, "labels": dict(plan.labels)}
-    sizes = {"n_documents": len(plan.documents), "n_practice": len(plan.practice), "n_checks": len(plan.checks)}
-    return {**settings, **texts, **sizes, "conditions": [one.name for one in plan.study.conditions], "own_orders": True}
-
-
-def _row_of(item: Item, plan: Plan) -> ItemRow:
-    expected = item.expected
-    return ItemRow(
-        kind=item.kind,
-        document=item.document,
-        condition=item.condition,
-        words=list(item.rationale.words),
-        query=list(item.rationale.query),
-        label=item.label,
-        asked_confidence=None if expected is None else expected.confidence,
-        asked_readability=None if expected is None else expected.readability,
-        wanted=plan.study.config.per_item if item.kind == "real" else 0,
-    )

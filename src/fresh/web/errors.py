@@ -32,10 +32,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 class Problem(HTTPException):
-    """A request that cannot be answered."""
-
-    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(status, detail, dict(headers or {}))
+    """A request that cannot be answered: a status, a message, and perhaps headers."""
 
 
 def problem_response(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -80,21 +77,18 @@ class ErrorRenderer:
 def add_error_handlers(app: FastAPI, renderer: ErrorRenderer) -> None:
     """Respond to all errors of an app in one way."""
 
-    def handle_http_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
+    @app.exception_handler(HTTPException)
+    def handle_http_error(request: Request, error: HTTPException) -> Response:
         return renderer.render(request.scope, error)
 
-    def handle_invalid_request(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
+    @app.exception_handler(RequestValidationError)
+    def handle_invalid_request(request: Request, error: RequestValidationError) -> Response:
         if isinstance(error.body, bytes):  # FastAPI leaves the body as bytes if the content type is not JSON
             kind = request.headers.get("content-type")
             content_type = f"has the content type {kind[:60]}" if kind else "has no content type"
             message = f"The body {content_type}. Send JSON with the header Content-Type: application/json."
             return renderer.respond(request.scope, 415, message, None)
         return renderer.respond(request.scope, 422, " ".join(map(_validation_message, error.errors())), None)
-
-    app.add_exception_handler(HTTPException, handle_http_error)
-    app.add_exception_handler(RequestValidationError, handle_invalid_request)
 
 
 def _validation_message(error: Mapping[str, Any]) -> str:

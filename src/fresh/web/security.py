@@ -137,20 +137,15 @@ class SecurityMiddleware:
             way_out = "Use the address that it printed, or restart it with this host among those that it allows."
             raise Problem(421, f"This server does not answer to the host {host!r}. {way_out}")
         origin = headers.get("origin")
-        if scope["method"] not in _SAFE_METHODS and origin is not None and not self._is_own(origin, host):
+        # Behind a proxy the port may differ; on loopback it may not: another port is another program.
+        place = (origin or "").partition("://")[2]
+        is_own = place.lower() == host.lower() or _host_name(place) in self.config.hosts - {*_LOOPBACK}
+        if scope["method"] not in _SAFE_METHODS and origin is not None and not is_own:
             raise Problem(403, f"Pages of {origin} may not send requests to this server. Use the server's own page.")
         # What announces no length, such as a chunked body, is counted as it arrives.
         length, limit = headers.get("content-length", "0"), self.config.body_limit(scope["path"])
         if length.isdecimal() and int(length) > limit:
             raise _too_large(limit)
-
-    def _is_own(self, origin: str, host: str) -> bool:
-        try:
-            url = urlsplit(origin)
-        except ValueError:
-            return False
-        # Behind a proxy the port may differ; on loopback it may not: another port is another program.
-        return url.netloc.lower() == host.lower() or (url.hostname or "") in self.config.hosts - {*_LOOPBACK}
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
         """Limit the size of a body, and the time it takes to arrive."""

@@ -160,7 +160,7 @@ def test_annotators_who_decline_are_told_that_nothing_was_stored(app: FastAPI, s
     assert "I agree" in person.get().post("/sign-in", code=code).page
 
 
-def test_codes_are_accepted_in_any_notation(app: FastAPI, store: Store) -> None:
+def test_codes_are_accepted_in_any_notation_and_wrong_ones_refused(app: FastAPI, store: Store) -> None:
     [code] = add_annotators(store, 1)
     number, *parts = code.split("-")
     bare = "".join(parts)
@@ -172,8 +172,13 @@ def test_codes_are_accepted_in_any_notation(app: FastAPI, store: Store) -> None:
         "".join(chr(ord(sign) + 0xFEE0) for sign in code),  # full-width letters
     ):
         assert "I agree" in visitor(app).get().post("/sign-in", code=written).page, written
-    for wrong in (bare, code[:-1], f"{number}-{number}-{bare}", f"{code}a"):
-        assert visitor(app).get().post("/sign-in", code=wrong).status == 403
+    said = "This code is not correct. Enter it exactly as you received it."
+    wrong = (bare, code[:-1], f"{number}-{number}-{bare}", f"{code}a", "1-aaaa-bbbb-cccc", "")
+    for written in (*wrong, "'; DROP TABLE annotators; --", "x" * 5000):
+        person = visitor(app).get()
+        assert refusals(person, "/sign-in", code=written) == (403, [said], said)
+        assert "<h1>Sign in</h1>" in person.page
+    assert "x" * 5000 not in person.page
 
 
 def test_expired_items_go_to_people_who_have_nothing_left(enter: Enter, store: Store) -> None:
@@ -236,21 +241,18 @@ def test_characters_that_change_the_text_direction_are_replaced(hidden: Store) -
     assert person.get("/item").text == "a\ufffdb c"
 
 
+QUESTION = '<span class="muted">Question:</span> what was on the desk ?'
+PENCIL = '<span class="muted">Answer:</span> a pencil'
+
+
 @pytest.mark.parametrize(
-    ("name", "query", "shown"),
+    ("name", "query", "parts"),
     [
-        ("file.csv", "Is it good ?", ['<p class="query" dir="auto">is it good ?</p>']),
-        (
-            "multirc",
-            "What was on the desk ? || A pencil",
-            [
-                '<p class="query" dir="auto"><span class="muted">Question:</span> what was on the desk ?</p>',
-                '<p class="query" dir="auto"><span class="muted">Answer:</span> a pencil</p>',
-            ],
-        ),
+        ("file.csv", "Is it good ?", ["is it good ?"]),
+        ("multirc", "What was on the desk ? || A pencil", [QUESTION, PENCIL]),
     ],
 )
-def test_queries_are_shown_in_named_parts(tmp_path: Path, name: str, query: str, shown: list[str]) -> None:
+def test_queries_are_shown_in_named_parts(tmp_path: Path, name: str, query: str, parts: list[str]) -> None:
     """Also above checks, which would stand out otherwise; models read the query as it is."""
     folder = "x" if name == "multirc" else ""
     settings = study(two_ways(), corpus=name, data_dir=folder, sample=4, practice=1, checks=1)
@@ -263,7 +265,7 @@ def test_queries_are_shown_in_named_parts(tmp_path: Path, name: str, query: str,
             person.give()
         with store.read_session() as session:
             kept = session.scalars(select(ItemRow.query)).all()
-    assert all(line in page for line in shown for page in pages)
+    assert all(f'<p class="query" dir="auto">{part}</p>' in page for part in parts for page in pages)
     assert not any("||" in page for page in pages)
     assert sum("this is a check" in text for text in texts) == 1
     assert kept == [query.lower().split()] * (4 * 2 + 1 + 1 + 2)  # texts in two conditions, practice, check, examples
@@ -324,22 +326,9 @@ def test_an_expired_session_is_explained_and_continues_after_sign_in(app: FastAP
     person.post("/sign-in", code=code)
     assert person.text == text
     assert real(store) == []
-
-
-def test_a_session_is_renewed_by_requests(person: Person, app: FastAPI) -> None:
     for hours, status in ((11.9, 200), (11.9, 200), (12.1, 401)):
         advance_clock(app, hours)
         assert person.get("/item").status == status
-
-
-def test_a_wrong_code_is_refused(app: FastAPI, store: Store) -> None:
-    add_annotators(store, 1)
-    said = "This code is not correct. Enter it exactly as you received it."
-    for code in ("1-aaaa-bbbb-cccc", "", "'; DROP TABLE annotators; --", "x" * 5000):
-        person = visitor(app).get()
-        assert refusals(person, "/sign-in", code=code) == (403, [said], said)
-        assert "<h1>Sign in</h1>" in person.page
-    assert "x" * 5000 not in person.page
 
 
 def test_wrong_codes_do_not_lock_out_right_ones_from_the_same_address(app: FastAPI, store: Store) -> None:

@@ -228,9 +228,8 @@ def test_wide_tables_show_a_shadow_on_phones(practised: Store, open_page: Open) 
         page.get_by_role("link", name="All results so far").click()
         table = page.get_by_role("group", name="Differences between conditions")
         assert table.evaluate("one => one.scrollWidth > one.clientWidth")
-        look = table.evaluate(
-            "one => getComputedStyle(one).backgroundImage + getComputedStyle(one).backgroundAttachment"
-        )
+        style = "getComputedStyle(one)"
+        look = table.evaluate(f"one => {style}.backgroundImage + {style}.backgroundAttachment")
         assert look.count("linear-gradient") == 4
         assert look.endswith("local, local, scroll, scroll")
         sides = "one => [...one.querySelectorAll('thead th')].map(head => getComputedStyle(head).textAlign)"

@@ -84,16 +84,12 @@ class AdminViews:
             return Login(self.site, ROLE).show(request)
         store = self.site.store
         values = {"overview": get_overview(store), "conditions": get_condition_status(store), "exports": FORMATS}
-        return self._page(request, "admin.html", done=self._describe(did, annotator, number), **values)
-
-    def _describe(self, did: str, annotator: str, number: str) -> str:
         # What was done, as the URL says, unless the state of the annotator contradicts it.
-        person = annotators.get_annotator(self.site.store, annotators.parse_number(annotator))
-        action, n_changed = ACTIONS.get(did), annotators.parse_number(number)
-        if person is None or action is None or person.state != action.state or n_changed is None:
-            return ""
-        more = action.more.format(number=n_changed) if n_changed else ""
-        return f"Annotator {person.id} {action.done}{more}"
+        person = annotators.get_annotator(store, annotators.parse_number(annotator))
+        action, n_changed, done = ACTIONS.get(did), annotators.parse_number(number), ""
+        if person is not None and action is not None and person.state == action.state and n_changed is not None:
+            done = f"Annotator {person.id} {action.done}{action.more.format(number=n_changed) if n_changed else ''}"
+        return self._page(request, "admin.html", done=done, **values)
 
     def _page(self, request: Request, name: str, **values: Any) -> Response:
         return self.site.session_page(request, self.site.sessions.require(request, ROLE), name, **values)
@@ -165,7 +161,13 @@ class AdminViews:
         file = Path(FORMATS[format].file)
         with tempfile.TemporaryDirectory() as folder:
             paths = export_study(self.site.store, format, Path(folder) / file)
-            content, ending = _pack(paths)
+            content, ending = paths[0].read_bytes(), paths[0].suffix
+            if len(paths) > 1:
+                packed, ending = io.BytesIO(), ".zip"
+                with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+                    for path in paths:
+                        archive.write(path, path.name)
+                content = packed.getvalue()
         headers = {"Content-Disposition": f'attachment; filename="{file.stem}{ending}"'}
         return Response(content, media_type=MEDIA_TYPES.get(ending, "application/json"), headers=headers)
 
@@ -174,14 +176,3 @@ def _get_action(name: str) -> _Action:
     if name not in ACTIONS:
         raise Problem(422, suggest(name, "an action", ACTIONS))
     return ACTIONS[name]
-
-
-def _pack(files: list[Path]) -> tuple[bytes, str]:
-    """Read a file, or several as an archive, and return the contents with the ending."""
-    if len(files) == 1:
-        return files[0].read_bytes(), files[0].suffix
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in files:
-            archive.write(path, path.name)
-    return content.getvalue(), ".zip"

@@ -115,22 +115,22 @@ class AnnotatorViews:
         item = self._find_item(session.who, ticket)
         chosen = {"label": label, "confidence": confidence, "readability": readability}
         try:
-            answer = _parse_answer(chosen, milliseconds)
+            if missing := [message for name, message in MISSING.items() if not chosen[name]]:
+                raise ValueError("\n".join(missing))
+            time = _parse_number(milliseconds or "0")  # without scripts, the page sends none
+            answer = Answer(label, _parse_number(confidence), _parse_number(readability), time)
         except ValueError as error:
             task = service.next_item(self.site.store, session.who) if wants_page(request) else None
             if task is None or task.item != item:
                 raise Problem(422, str(error).replace("\n", " ")) from error
             return self._item_page(request, session, task, tuple(str(error).splitlines()), chosen)
-        saved = self._save(session.who, item, answer)
+        try:
+            saved = service.save_answer(self.site.store, session.who, item, answer)
+        except NotAssignedError as error:  # the number of an item would reveal its condition
+            raise NotAssignedError(str(error).replace(f"Item {item}", "This text")) from error
         if saved.label is not None:
             return redirect(f"/practice/{ticket}")
         return redirect("/item?again=1" if saved.repeated else "/item")
-
-    def _save(self, annotator: int, item: int, answer: Answer) -> service.SavedAnswer:
-        try:
-            return service.save_answer(self.site.store, annotator, item, answer)
-        except NotAssignedError as error:  # the number of an item would reveal its condition
-            raise NotAssignedError(str(error).replace(f"Item {item}", "This text")) from error
 
     def practice(self, request: Request, ticket: str) -> Response:
         """Show the label of a practice text."""
@@ -159,15 +159,6 @@ class AnnotatorViews:
         if self.site.sessions.find(request, ROLE) is not None:
             return redirect("/")
         return self.site.page("left.html", self.site.sessions.visitor(request))
-
-
-def _parse_answer(chosen: dict[str, str], milliseconds: str) -> Answer:
-    missing = [message for name, message in MISSING.items() if not chosen[name]]
-    if missing:
-        raise ValueError("\n".join(missing))
-    confidence, readability = (_parse_number(chosen[name]) for name in SCALES)
-    time = _parse_number(milliseconds or "0")  # without scripts, the page sends none
-    return Answer(chosen["label"], confidence, readability, time)
 
 
 def _parse_number(text: str) -> Any:

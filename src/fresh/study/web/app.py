@@ -22,7 +22,7 @@ from fresh.study.store import Store
 from fresh.study.web.admin_views import AdminViews
 from fresh.study.web.annotator_views import AnnotatorViews
 from fresh.study.web.auth import Sessions, Signer
-from fresh.study.web.site import NO_PAGE, Login, Site, make_assets, make_templates
+from fresh.study.web.site import NO_PAGE, Login, Site, make_templates
 from fresh.web.errors import ErrorRenderer
 from fresh.web.metrics import ServerMetrics
 from fresh.web.security import SecurityConfig, allowed_hosts, check_host, check_proxy
@@ -59,9 +59,9 @@ class StudyServeConfig:
 def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
     """Create the app that serves a study; it closes the store at the end."""
     config = config or StudyServeConfig()
-    assets = make_assets()
+    templates, assets = make_templates()
     sessions = Sessions(store, Signer(signing_key(store), config.session_hours), config.https)
-    site = Site(store, sessions, make_templates(assets))
+    site = Site(store, sessions, templates)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -72,31 +72,20 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
             await task
         store.close()
 
-    def internal_error(request: Request, error: Exception) -> Response:
-        # By name, since psycopg is optional; any other internal error is a bug, not a read-only database.
-        if isinstance(error, InternalError) and type(error.orig).__name__ == "ReadOnlySqlTransaction":
-            return site.database_error(request, error)
-        raise error
-
     security = SecurityConfig(allowed_hosts(config.host, config.allow_hosts), max_body_bytes=MAX_BYTES)
     options = {"lifespan": lifespan, "openapi_url": None}
     renderer = ErrorRenderer(site.error_page, NO_PAGE)
     app = make_app("fresh study", fresh.__version__, security, assets, ServerMetrics(), renderer, **options)
     app.add_exception_handler(StudyError, site.study_error)
     app.add_exception_handler(OperationalError, site.database_error)
-    app.add_exception_handler(InternalError, internal_error)
-    _add_routes(app, site)
-    return app
 
+    @app.exception_handler(InternalError)
+    def internal_error(request: Request, error: InternalError) -> Response:
+        # By name, since psycopg is optional; any other internal error is a bug, not a read-only database.
+        if type(error.orig).__name__ == "ReadOnlySqlTransaction":
+            return site.database_error(request, error)
+        raise error
 
-async def _release_regularly(store: Store) -> None:
-    while True:
-        with suppress(SQLAlchemyError):  # a database that is down for a while must not end this for good
-            await run_in_threadpool(release_expired, store)
-        await asyncio.sleep(RELEASE_SECONDS)
-
-
-def _add_routes(app: FastAPI, site: Site) -> None:
     people, admin = AnnotatorViews(site), AdminViews(site)
     login, admin_login = Login(site, "annotator"), Login(site, "admin")
     pages: dict[str, Callable[..., Response]] = {
@@ -130,7 +119,7 @@ def _add_routes(app: FastAPI, site: Site) -> None:
     def health() -> Response:
         """Check whether answers can be saved, by writing more than an answer takes and deleting it."""
         try:
-            with site.store.write_session() as session:
+            with store.write_session() as session:
                 # Nobody else sees the row, but its pages are written: 41,200 bytes of SQLite's log, while an answer
                 # takes 12,360. An update that changes nothing writes 0 bytes, and succeeds on a full disk. The bytes
                 # are random since PostgreSQL compresses others.
@@ -139,3 +128,12 @@ def _add_routes(app: FastAPI, site: Site) -> None:
         except SQLAlchemyError:
             return JSONResponse({"status": "broken", "database": "cannot be written to"}, 503)
         return JSONResponse({"status": "ok", "database": "ready"})
+
+    return app
+
+
+async def _release_regularly(store: Store) -> None:
+    while True:
+        with suppress(SQLAlchemyError):  # a database that is down for a while must not end this for good
+            await run_in_threadpool(release_expired, store)
+        await asyncio.sleep(RELEASE_SECONDS)

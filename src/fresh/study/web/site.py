@@ -48,13 +48,16 @@ HEADINGS = {
     500: "Something went wrong",
     503: "The study is paused",
 }
-ENDED = "Your participation has ended"
 ALREADY_DONE = "Already done"
 DATABASE_DOWN = {
     "GET": "The database of the study cannot be used right now. Try again. If that does not help, tell the person who "
     "runs the study.",
     "POST": "Your answer was not saved: the database of the study cannot be written to right now. Go back to the page "
     "before and send it again. If that does not help, tell the person who runs the study.",
+}
+MESSAGE_HEADINGS = {
+    **dict.fromkeys(INACTIVE.values(), "Your participation has ended"),
+    **dict.fromkeys(DATABASE_DOWN.values(), HEADINGS[500]),
 }
 # Link texts of some pages; without a text there is no link.
 LINKS = {PAUSED: "Try again", DATABASE_DOWN["GET"]: "Try again", **dict.fromkeys(INACTIVE.values(), "")}
@@ -72,24 +75,17 @@ WRONG_CODE = {
 START = {"annotator": "/", "admin": "/admin"}
 
 
-def make_assets() -> Assets:
-    """Load the styles and scripts of the pages; the look is that of all pages of fresh."""
+def make_templates() -> tuple[Environment, Assets]:
+    """Load the templates, in which no text can change the text direction of the page, and their styles and scripts."""
     shared = read_assets("fresh.reporting.html") | read_assets("fresh.web", "pages")
-    return Assets({name: shared[name] for name in SHARED_STYLES} | read_assets(PACKAGE, "pages"))
-
-
-def make_templates(assets: Assets) -> Environment:
-    """Load the templates; text in them cannot change the text direction of the page."""
+    assets = Assets({name: shared[name] for name in SHARED_STYLES} | read_assets(PACKAGE, "pages"))
     templates = template_environment(PACKAGE, "pages", assets)
     # Applies to every value in every template, so that no page can forget it.
     templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
-    templates.filters |= {"figure": _format_figure, "plural": plural, "parts": split_query}
+    templates.filters |= {"plural": plural, "parts": split_query}
+    templates.filters["figure"] = lambda value, digits=2: "–" if value is None else f"{value:.{digits}f}"
     templates.globals |= {"cannot_complete": cannot_complete, "ui": templates.get_template("parts.html").module}
-    return templates
-
-
-def _format_figure(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
+    return templates, assets
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +121,12 @@ class Site:
         with suppress(SQLAlchemyError):  # the page must appear even if the database is down
             session = self.sessions.find(request, "annotator")
         link = LINKS.get(message, "Sign in" if session is None else "Back to the study")
+        heading = ALREADY_DONE if admin and status == 409 else HEADINGS.get(status, HEADINGS[403])
         response = self.page(
             "notice.html",
             session or self.sessions.visitor(request),
             status,
-            heading=_heading_of(status, message, admin),
+            heading=MESSAGE_HEADINGS.get(message, heading),
             message=message,
             link="Back to the admin page" if admin else link,
             admin=admin,
@@ -148,14 +145,6 @@ class Site:
         LOG.error("The database cannot be used.", exc_info=error)
         message = DATABASE_DOWN["POST" if request.method == "POST" else "GET"]
         return self.error_page(request.scope, 503, message, {"Retry-After": "60"})
-
-
-def _heading_of(status: int, message: str, admin: bool) -> str:
-    if message in INACTIVE.values():
-        return ENDED
-    if message in DATABASE_DOWN.values():
-        return HEADINGS[500]
-    return ALREADY_DONE if admin and status == 409 else HEADINGS.get(status, HEADINGS[403])
 
 
 def wants_page(request: Request) -> bool:
@@ -187,13 +176,11 @@ class Login:
     async def sign_in(self, request: Request, form: Field = "", code: Field = "") -> Response:
         """Check a code, and start a session."""
         # In threads: hashing is slow by design, and would hold up all other requests.
-        await run_in_threadpool(self._check_form, request, form)
+        sessions = self.site.sessions
+        await run_in_threadpool(lambda: sessions.check_form(sessions.find(request, "visitor"), form))
         address = "" if request.client is None else request.client.host
         who = await self.site.limiters[self.role].check(address, lambda: self._find(code))
         return await run_in_threadpool(self._respond, request, who)
-
-    def _check_form(self, request: Request, form: str) -> None:
-        self.site.sessions.check_form(self.site.sessions.find(request, "visitor"), form)
 
     def _find(self, code: str) -> int | None:
         with self.site.hashing:

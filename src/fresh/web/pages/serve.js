@@ -261,31 +261,27 @@ function askAnew() {
   explain();
 }
 
-function start() {
-  byId("ask").addEventListener("submit", (event) => {
-    event.preventDefault();
-    askAnew();
-  });
-  byId("text").addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) askAnew();
-  });
-  takeDrops(byId("text"), takeFile);
-  byId("model").addEventListener("change", () => {
-    fitModel();
-    if (state && !byId("panel-text").hidden) explain();
-    else if (state) goBack();
-  });
-  byId("length").addEventListener("input", slide);
-  byId("only").addEventListener("change", draw);
-  byId("undo").addEventListener("click", undo);
-  byId("copy-link").addEventListener("click", () => copy(linkTo(state)).then(() => done("Link copied. It contains the text.")));
-  byId("copy-json").addEventListener("click", () => copy(JSON.stringify(recordOf(state), null, 2)).then(() => done("JSON copied.")));
-  byId("certificate").addEventListener("click", certificate);
-  addEventListener("hashchange", follow);
-  startUpload(chosen);
-  startJobs();
-  startTheme();
-  follow();
-}
-
-start();
+byId("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  askAnew();
+});
+byId("text").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) askAnew();
+});
+takeDrops(byId("text"), takeFile);
+byId("model").addEventListener("change", () => {
+  fitModel();
+  if (state && !byId("panel-text").hidden) explain();
+  else if (state) goBack();
+});
+byId("length").addEventListener("input", slide);
+byId("only").addEventListener("change", draw);
+byId("undo").addEventListener("click", undo);
+byId("copy-link").addEventListener("click", () => copy(linkTo(state)).then(() => done("Link copied. It contains the text.")));
+byId("copy-json").addEventListener("click", () => copy(JSON.stringify(recordOf(state), null, 2)).then(() => done("JSON copied.")));
+byId("certificate").addEventListener("click", certificate);
+addEventListener("hashchange", follow);
+startUpload(chosen);
+startJobs();
+startTheme();
+follow();

@@ -9,15 +9,11 @@ export function startUpload(chosen) {
   });
   byId("file").addEventListener("change", () => showColumns(byId("file").files[0]));
   takeDrops(byId("drop"), (file) => {
-    byId("file").files = asList(file);
+    const list = new DataTransfer();
+    list.items.add(file);
+    byId("file").files = list.files;
     showColumns(file);
   });
-}
-
-function asList(file) {
-  const list = new DataTransfer();
-  list.items.add(file);
-  return list.files;
 }
 
 // Accept files that are dropped on an element.
