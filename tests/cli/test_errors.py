@@ -55,7 +55,7 @@ def test_a_bad_row_leaves_the_lines_before_it(saved: str, here: Path, command: C
     assert found == [f"in-{number}" for number in range(1, 8)]
     assert shown.last == (
         "fresh explain: in.jsonl, line 8: the text has no words. Fix the row, or leave such rows out with --skip-bad. "
-        "(7 texts before it are explained and written.)"
+        "(7 texts explained and written before it.)"
     )
 
 
@@ -74,7 +74,7 @@ def test_explaining_can_be_interrupted(
     shown = command("explain", saved, "--input", reviews, status=130)
     found = [json.loads(line)["id"] for line in shown.out.splitlines()]
     assert found == [f"reviews-{number}" for number in range(1, 7)]
-    assert shown.err == "\nInterrupted. 6 texts are explained; the output is valid.\n"
+    assert shown.err == "\nInterrupted. 6 texts explained; the output is valid.\n"
 
 
 def test_training_can_be_interrupted(

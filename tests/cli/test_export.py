@@ -10,7 +10,7 @@ import annotated
 import small
 from command import Command
 from data_files import write
-from fresh.data.annotation import TOOLS, export, export_paths
+from fresh.data.annotation import TOOLS, export
 from fresh.document import Explanation
 from fresh.rationalizer import Rationalizer
 
@@ -131,8 +131,3 @@ def test_an_interrupted_export_writes_nothing(
     shown = command("export", saved, "--input", data, "--text=review", *DOCCANO, status=130)
     assert shown.err.endswith("\nInterrupted. Nothing was written.\n")
     assert [path.name for path in Path().iterdir()] == [data]
-
-
-def test_the_files_of_an_export_are_known_in_advance(tmp_path: Path) -> None:
-    assert export_paths(tmp_path / "t.jsonl", "doccano") == (tmp_path / "t.jsonl",)
-    assert export_paths(str(tmp_path / "t.json"), "label_studio") == (tmp_path / "t.json", tmp_path / "t.config.xml")

@@ -35,8 +35,7 @@ _N_SHOWN = {True: 2, False: 1}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = "Folder for the model (default: %(default)s)"
-    parser.add_argument("--out", type=Path, default="fresh-demo", metavar="MODEL", help=text)
+    parser.add_argument("--out", type=Path, default="fresh-demo", metavar="MODEL", help="Folder (default: %(default)s)")
     add_shared(parser, "--overwrite")
 
 

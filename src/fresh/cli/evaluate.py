@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
-    from fresh._io import write_text
     from fresh.evaluation.evaluation import evaluate
     from fresh.evaluation.html_report import write_html_report
     from fresh.progress import Terminal
@@ -51,10 +50,7 @@ def run(args: argparse.Namespace) -> None:
     show_report(Console(), evaluation.report)
     if args.html:
         write_html_report(Path(args.html), load(), evaluation, args.model, args.data)
-    if args.json:
-        write_text(Path(args.json), evaluation.report.to_json())
-    if args.markdown:
-        write_text(Path(args.markdown), evaluation.report.to_markdown())
+    options.write_texts(args, {"json": evaluation.report.to_json, "markdown": evaluation.report.to_markdown})
     if args.eraser:
         evaluation.write_eraser(Path(args.eraser))
     if written:

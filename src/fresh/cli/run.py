@@ -21,8 +21,6 @@ experiment, or to run new rows of the file, repeat the same command.
 
   fresh run experiments/main.toml --data-dir DATA --out runs
   fresh table runs main            the table so far, also while it runs
-  fresh run experiments/main.toml experiments/lengths.toml \\
-      --data-dir DATA --out runs   runs that both need are done once
   fresh run experiments/main.toml --data-dir DATA --out quick \\
       --documents 200 --set epochs=1 --set seed=0
   fresh run experiments/main.toml --data-dir /shared/DATA --out /shared/runs \\
@@ -32,33 +30,16 @@ With --engine ray, the nodes of a Ray cluster do the work. All nodes must see
 the folders of --out and --data-dir, and the files that the grid names, under
 the same paths; this is checked first.
 
-A grid file lists rows, and what each is tried on:
+A grid file lists rows, and what each is tried on; see docs/reference/grid.md:
 
   [grid]
   corpus = ["sst", "movies"]       names of the paper's corpora, or your own
   seed = [0, 1, 2]
 
-  [settings]                       of all runs, as for `fresh train`
-  encoder = "minilm"
-
-  [corpora.reviews]                your own corpus, and settings of one corpus
-  data = "reviews.csv"
-  ratio = 0.2
-
   [[rows]]
   name = "FRESH, attention"
-  scorer = "attention"
-  discretizer = ["top_k", "contiguous"]     a list makes one run for each value
-  ratio = ["1x", "0.5x"]           multiples of the ratio of the corpus
-
-  [[rows]]
-  method = "lei"
-  trials = 20                      number of runs with sampled settings
-  draw = { lambda_1 = "0.01:1:log", lambda_2 = "0,0.5,1,2" }
-
-  [figure]                         what `fresh plot` draws; checked first
-  x = "ratio"
-  by = "discretizer"
+  scorer = "attention"             a setting, as for `fresh train`
+  ratio = ["1x", "0.5x"]           a list makes one run for each value
 """
 _FIX_FIRST = "Delete the file"
 """Failures that begin so must be fixed before the next try."""
@@ -66,15 +47,11 @@ _FIX_FIRST = "Delete the file"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh run GRID.toml [GRID.toml ...] --out FOLDER [options]"
-    text = "Grid files; their experiments run together"
-    parser.add_argument("grids", nargs="+", type=Path, metavar="GRID.toml", help=text)
-    text = "Folder of runs; it may hold other experiments"
-    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help=text)
+    parser.add_argument("grids", nargs="+", type=Path, metavar="GRID.toml", help="Grid files, which run together")
+    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="Folder of runs; grids may share one")
     add_shared(parser, "--data-dir", "--engine", "--address")
-    text = "Number of runs at a time (default: as many as the machines have room for)"
-    parser.add_argument("--workers", type=int, metavar="N", help=text)
-    text = "For a quick look: most documents of each split, the same random sample each time"
-    parser.add_argument("--documents", type=int, metavar="N", help=text)
+    parser.add_argument("--workers", type=int, metavar="N", help="Number of runs at a time (default: as many as fit)")
+    parser.add_argument("--documents", type=int, metavar="N", help="Most documents of each split, for a quick look")
     text = "Override a setting in all runs that have it; several values make one run each; can be repeated"
     parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="NAME=VALUES", help=text)
     parser.add_argument("--retry", action="store_true", help="Retry failed runs")
