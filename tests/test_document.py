@@ -156,7 +156,7 @@ def test_a_text_without_words_is_refused(text: str) -> None:
     ("words", "spans", "message"),
     [
         (("b",), ((0, 1),), "characters 0 to 1 are not the word 'b'"),
-        (("b",), ((0, 1), (2, 3)), "has 1 words but 2 spans"),
+        (("b",), ((0, 1), (2, 3)), "differ in number: 1 and 2"),
         (("b",), ((-1, 3),), "'b' at characters -1 to 3 is empty or does not follow"),
         (("b", "a"), ((2, 3), (0, 1)), "'a' at characters 0 to 1 is empty or does not follow"),
         (("a", "a"), ((0, 1), (0, 1)), "'a' at characters 0 to 1 is empty or does not follow"),
@@ -186,7 +186,7 @@ def test_the_place_and_number_of_dropped_words_leave_no_trace(document: Document
 
 
 def test_a_mask_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^The mask has 2 flags but document 'd1' has 3 words\.$"):
+    with pytest.raises(ValueError, match=r"^The mask and document 'd1' differ in length: 2 and 3\.$"):
         Document.from_words(["a", "b", "c"], id="d1").cut(mask(1, 0))
 
 
@@ -324,7 +324,7 @@ class Anything:
         (
             (WHOLE, FILM.cut(WHOLE), ANSWER, Saliency(np.zeros(2), "pos")),
             ValueError,
-            "2 scores but document 'd1' has 4 words",
+            "Scores and words of 'd1' differ in number: 2 and 4",
         ),
     ],
 )
@@ -348,7 +348,7 @@ def test_unknown_evidence_is_the_spans_of_the_mask() -> None:
 @pytest.mark.parametrize(
     ("human", "evidence", "message"),
     [
-        (Mask.full(2), (0, 2), "The human rationale has 2 flags but document 'd1' has 4 words"),
+        (Mask.full(2), (0, 2), "The human rationale and document 'd1' differ in length: 2 and 4"),
         *((WHOLE, span, rf"\({span[0]}, {span[1]}\) does not fit") for span in ((-1, 1), (3, 5), (3, 2), (4, 4))),
         (None, (1, 2), "mark different words"),
         (Mask.from_spans([(1, 3)], 4), (1, 2), "mark different words"),
@@ -367,5 +367,5 @@ def test_a_document_knows_the_ranges_of_its_parts(parts: Any, ranges: Any) -> No
     document = Document(FILM.text, FILM.words, FILM.spans, parts=parts)
     assert document.part_ranges == ranges
     assert pickle.loads(pickle.dumps(document)) == document  # noqa: S301
-    with pytest.raises(ValueError, match="has 4 words, but its parts have 3"):
+    with pytest.raises(ValueError, match="differ in length: 4 and 3"):
         Document(FILM.text, FILM.words, FILM.spans, parts=(("x", 1), ("y", 2)))

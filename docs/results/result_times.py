@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from result_tables import CORPORA, lines
+from result_tables import CORPORA, markdown_table
 
 from fresh.experiments.results import RunResult
 from fresh.experiments.store import TIMES
@@ -15,13 +15,13 @@ PAUSE = 180.0
 def card_time(results: Sequence[RunResult]) -> str:
     """Tabulate the duration of each period, from its first to its last run, by the times in the reports."""
     found = {corpus: periods([run for run in results if run.corpus == corpus and run.report]) for corpus in CORPORA}
-    told = {CORPORA[corpus]: [round(end - start) for start, end in spans] for corpus, spans in found.items()}
+    seconds_of = {CORPORA[corpus]: [round(end - start) for start, end in spans] for corpus, spans in found.items()}
     rows = [
         [name, str(len(seconds)), " + ".join(f"{one:,}" for one in seconds), f"{sum(seconds):,}"]
-        for name, seconds in told.items()
+        for name, seconds in seconds_of.items()
     ]
-    n_all = sum(map(sum, told.values()))
-    return lines(["corpus", "periods", "seconds of each", "total"], [*rows, ["all", "", "", f"{n_all:,}"]])
+    n_all = sum(map(sum, seconds_of.values()))
+    return markdown_table(["corpus", "periods", "seconds of each", "total"], [*rows, ["all", "", "", f"{n_all:,}"]])
 
 
 def periods(results: Sequence[RunResult]) -> list[tuple[float, float]]:

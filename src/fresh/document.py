@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fresh.highlight import explanation_html
 from fresh.rationale import Prediction, Rationale, Words, check_text, check_words, exact_str
-from fresh.text import Spans, TextParts, split_whitespace, split_words
+from fresh.text import Spans, TextParts, plural, split_whitespace, split_words
 
 _SUBCLASS = "{} cannot be subclassed: the wall depends on its exact type."
 _SPAN_TYPES = (tuple, int, int)
@@ -49,7 +49,7 @@ class Mask:
         for start, end in spans:
             if not 0 <= start < end <= n_words:
                 raise ValueError(
-                    f"The rationale span ({start}, {end}) does not fit a document of {n_words} words. "
+                    f"The rationale span ({start}, {end}) does not fit a document of {plural(n_words, 'word')}. "
                     "Spans count words from 0 and exclude their end."
                 )
             kept[start:end] = True
@@ -121,11 +121,15 @@ class Document:
         check_text("id of a document", self.id)
         n_in_parts = sum(n_words for _, n_words in self.parts)
         if self.parts and n_in_parts != len(self.words):
-            raise ValueError(f"Document {self.id!r} has {len(self.words)} words, but its parts have {n_in_parts}.")
+            raise ValueError(
+                f"Document {self.id!r} and its parts differ in length: {len(self.words)} and {n_in_parts}."
+            )
         if not self.words:
             raise ValueError(f"Document {self.id!r} has no words.")
         if len(self.words) != len(self.spans):
-            raise ValueError(f"Document {self.id!r} has {len(self.words)} words but {len(self.spans)} spans.")
+            raise ValueError(
+                f"Words and spans of document {self.id!r} differ in number: {len(self.words)} and {len(self.spans)}."
+            )
         # Tuples, since a list could be changed after the answer was computed.
         if type(self.spans) is not tuple or {(type(span), *map(type, span)) for span in self.spans} != {_SPAN_TYPES}:
             raise TypeError(
@@ -182,7 +186,7 @@ class Document:
         if type(mask) is not Mask:
             raise TypeError(f"cut() takes a Mask, got {type(mask).__name__}.")
         if len(mask) != len(self.words):
-            raise ValueError(f"The mask has {len(mask)} flags but document {self.id!r} has {len(self.words)} words.")
+            raise ValueError(f"The mask and document {self.id!r} differ in length: {len(mask)} and {len(self.words)}.")
         kept = tuple(word for word, flag in zip(self.words, mask.kept, strict=True) if flag)
         return Rationale(kept, self.query, self.id)
 
@@ -238,11 +242,13 @@ class Example:
         id = self.document.id
         if self.human is not None and len(self.human) != n_words:
             raise ValueError(
-                f"The human rationale has {len(self.human)} flags but document {id!r} has {n_words} words."
+                f"The human rationale and document {id!r} differ in length: {len(self.human)} and {n_words}."
             )
         for start, end in self.evidence or ():
             if not (0 <= start <= end <= n_words and start < n_words):
-                raise ValueError(f"The evidence span ({start}, {end}) does not fit document {id!r} of {n_words} words.")
+                raise ValueError(
+                    f"The evidence span ({start}, {end}) does not fit document {id!r} of length {n_words}."
+                )
         marked = [span for span in self.evidence or () if span[0] != span[1]]
         if self.evidence is not None and Mask.from_spans(marked, n_words) != self.human:
             raise ValueError(f"The evidence and the human rationale of document {id!r} mark different words.")
@@ -273,9 +279,8 @@ class Explanation:
         if self.document.cut(self.mask) != self.rationale:
             raise ValueError(f"The rationale of document {self.document.id!r} differs from the words its mask keeps.")
         if self.saliency is not None and len(self.saliency) != len(self.mask):
-            raise ValueError(
-                f"There are {len(self.saliency)} scores but document {self.document.id!r} has {len(self.mask)} words."
-            )
+            n_scores, n_words = len(self.saliency), len(self.mask)
+            raise ValueError(f"Scores and words of {self.document.id!r} differ in number: {n_scores} and {n_words}.")
 
     @property
     def ratio(self) -> float:

@@ -92,6 +92,7 @@ def _utf16_offsets(text: str) -> Iterator[int]:
     return itertools.accumulate((1 if character <= "\uffff" else 2 for character in text), initial=0)
 
 
-def plural(count: int, noun: str, suffix: str = "s") -> str:
+def plural(count: float, noun: str, suffix: str = "s") -> str:
     """Write a count with its noun, in the plural unless it is one."""
-    return f"{count:,} {noun}{'' if count == 1 else suffix}"
+    number = f"{count:,}" if isinstance(count, int) else f"{count:g}"
+    return f"{number} {noun}{'' if count == 1 else suffix}"

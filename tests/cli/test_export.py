@@ -68,7 +68,7 @@ def test_texts_are_read_from_standard_input(saved: str, monkeypatch: pytest.Monk
 def test_skip_bad_leaves_out_unusable_rows(saved: str, here: Path, command: Command) -> None:
     small.write_jsonl(here / "in.jsonl", [{"text": text} for text in ("a film", "", "good " * 5000, "a sea")])
     shown = command("export", saved, "--input", "in.jsonl", "--tool=potato", "--output=tasks.jsonl", "--skip-bad")
-    assert "Left out 2 of 4 rows: in.jsonl, line 2: the text has no words. Text 'in-3' has 5000 words" in shown.err
+    assert "Left out 2 of 4 rows: in.jsonl, line 2: the text has no words. Text 'in-3' has 5,000 words" in shown.err
     assert shown.out == "Wrote 2 tasks to tasks.jsonl, and settings for them to tasks.config.yaml.\n"
 
 

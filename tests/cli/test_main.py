@@ -167,7 +167,7 @@ def test_skip_bad_leaves_out_texts_that_are_too_long(saved: str, here: Path, com
     source = small.write_jsonl(here / "in.jsonl", [*rows, {"text": "unlabelled"}])
     shown = command("explain", saved, "--input", source, "--skip-bad")
     assert [record["id"] for record in lines(shown.out)] == ["in-1", "in-3", "in-4", "in-5"]
-    assert shown.err.startswith("Left out 1 of 5 rows: Text 'in-2' has 5000 words")
+    assert shown.err.startswith("Left out 1 of 5 rows: Text 'in-2' has 5,000 words")
     shown = command("evaluate", saved, source, "--skip-bad")
     assert "Left out 2 of 5 rows: in.jsonl, line 5: there is no label. Text 'in-2'" in shown.err
     assert "3 test documents" in shown.out

@@ -141,7 +141,7 @@ def two_dev_files(folder: Path) -> Path:
         (lambda _: {"train": PAIRS, "dev": PAIRS, "val": PAIRS}, "keys train, dev, val holds dev and val for dev"),
         (lambda folder: folder, r"has no training data\. .* one of the endings \.jsonl, .*\.tsv\.gz, \.parquet"),
         (two_dev_files, r"holds dev\.jsonl and val\.csv for dev"),
-        (lambda _: PAIRS[:3], "3 examples of 2 classes are too few to split off 1 for dev and 1 for test.*`dev`"),
+        (lambda _: PAIRS[:3], "3 examples of 2 classes: too few to split off 1 for dev and 1 for test.*`dev`"),
     ],
 )
 def test_data_that_cannot_be_split_is_refused(tmp_path: Path, make: Callable[[Path], Any], message: str) -> None:

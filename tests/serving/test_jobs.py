@@ -87,7 +87,7 @@ REFUSED: dict[str, tuple[bytes | str, str, int, str]] = {
     "query": ("text,query\ngood film,why\n", "reviews.csv", 422, r"line 2: the row has a query.*without queries"),
     "rows": (csv_table(51), "reviews.csv", 422, r"more than 50 rows"),
     "bad rows": ("x\n" * 51, "in.jsonl", 422, r"more than 50 rows"),
-    "long": (f"text\n{TEXT}\n{TEXT}\n{LONG}\n", "a.csv", 422, r"line 4: text 'a-3' has 15000 words.*skip_bad"),
+    "long": (f"text\n{TEXT}\n{TEXT}\n{LONG}\n", "a.csv", 422, r"line 4: text 'a-3' has 15,000 words.*skip_bad"),
     "characters": (
         f"text\n{TEXT}\n{'a' * 100_001}\n",
         "a.csv",
@@ -161,10 +161,10 @@ def test_texts_found_too_long_later_are_left_out_or_end_the_job(
     record = finished(job_client, record["id"])
     if skip_bad:
         assert record["state"] == "done"
-        assert record["left_out"].startswith("Left out 1 of 3 rows: Text 'reviews-3' has 15000 words")
+        assert record["left_out"].startswith("Left out 1 of 3 rows: Text 'reviews-3' has 15,000 words")
     else:
         assert record["state"] == "failed"
-        assert re.match(r"Text 'reviews-3' has 15000 words.* \(2 texts are explained", record["problem"])
+        assert re.match(r"Text 'reviews-3' has 15,000 words.* \(2 texts are explained", record["problem"])
 
 
 def test_unexpected_errors_end_the_job_without_details(job_client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

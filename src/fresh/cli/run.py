@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fresh.cli.options import add_shared, check_engine, hint_on_interrupt
 from fresh.config import parse_assignments
 from fresh.errors import ConfigError
+from fresh.text import plural
 
 if TYPE_CHECKING:
     from fresh.experiments.scheduler import Executor
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         experiments = run_grids(grids, args.out, executor=executor, **options)
     for experiment in experiments:
         n_done = experiment.n_runs - len(experiment.failures)
-        print(f"{n_done} of {experiment.n_runs} runs are done. Table: fresh table {args.out} {experiment.name}")
+        print(f"{n_done} of {plural(experiment.n_runs, 'run')} done. Table: fresh table {args.out} {experiment.name}")
         if experiment.n_dropped:
             print(
                 f"Runs of an earlier plan of {experiment.name} that are no longer in its table: "

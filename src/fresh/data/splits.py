@@ -18,6 +18,7 @@ from fresh.data.fingerprints import dataset_digest
 from fresh.data.readers import READERS, Row, read_rows
 from fresh.document import Example
 from fresh.errors import DataError
+from fresh.text import plural
 
 __all__ = [
     "BadRows",
@@ -165,9 +166,10 @@ def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -
         rows.setdefault(example.label, []).append(row)
     sizes = {label: len(rows[label]) for label in sorted(rows)}
     if len(examples) < n_dev + n_test + len(sizes):
+        found = f"{plural(len(examples), 'example')} of {plural(len(sizes), 'class', 'es')}"
         raise DataError(
-            f"{len(examples)} examples of {len(sizes)} classes are too few to split off {n_dev} for dev and {n_test} "
-            "for test and keep each class in train. Give more examples, or give files with `dev` and `test`."
+            f"{found}: too few to split off {n_dev} for dev and {n_test} for test and keep each class in train. Give "
+            "more examples, or give files with `dev` and `test`."
         )
     from_test = apportion(n_test, sizes, {label: size - 1 for label, size in sizes.items()})
     from_dev = apportion(n_dev, sizes, {label: size - 1 - from_test[label] for label, size in sizes.items()})

@@ -8,6 +8,7 @@ from typing import Any
 from fresh.metrics.bootstrap import Estimate, describe_shared_texts, short
 from fresh.reporting.html import AgreementRow, Pair, ScoreRow, ShownDocument, View, render
 from fresh.reporting.tables import markdown_table
+from fresh.text import plural
 
 TEST_HEADER = ("first − second", "measure", "difference", "p", "p (Holm)")
 # With more models than this, the title of a page counts them.
@@ -64,7 +65,7 @@ class ComparisonReport:
         if self.n_marked:
             notes.append(
                 "Token F1 is the agreement with people, on the "
-                f"{self.n_marked:,} of {self.n_documents:,} documents that have a human rationale."
+                f"{self.n_marked:,} of {plural(self.n_documents, 'document')} with a human rationale."
             )
         if self.n_tests:
             family = f"Holm's correction for {self._counted_tests} in this table"

@@ -13,6 +13,7 @@ from fresh.progress import Progress
 from fresh.rationalizer import Rationalizer
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
+from fresh.text import plural
 
 # With fewer documents, intervals are too wide to say much, and not wide enough.
 MIN_DOCUMENTS = 30
@@ -27,9 +28,10 @@ def training_warnings(model: Rationalizer, examples: Sequence[Example]) -> Itera
     """Warn of documents that the model was trained with."""
     n_seen = 0 if model.fingerprints is None else model.fingerprints.count(example.document for example in examples)
     if n_seen:
+        count = f"{n_seen:,} of {plural(len(examples), 'document')} {'was' if n_seen == 1 else 'were'}"
         yield (
-            f"{n_seen:,} of {len(examples):,} documents were in the training data of the model (train or dev), so the "
-            "figures are too good. Evaluate on documents that are new to the model."
+            f"{count} in the training data of the model (train or dev), so the figures are too good. Evaluate on "
+            "documents that are new to the model."
         )
 
 
@@ -41,10 +43,9 @@ def _other_warnings(examples: Sequence[Example]) -> Iterator[str]:
             "nothing here shows how often other labels are predicted wrongly. Evaluate on documents of all classes."
         )
     if len(examples) < MIN_DOCUMENTS:
-        count = "1 document is" if len(examples) == 1 else f"{len(examples)} documents are"
         yield (
-            f"{count} few: below {MIN_DOCUMENTS} documents, a single prediction moves every figure, and intervals are "
-            "rough."
+            f"Only {plural(len(examples), 'document')}: below {MIN_DOCUMENTS}, a single prediction moves every figure, "
+            "and intervals are rough."
         )
     marked = [bool(example.human.kept.any()) for example in examples if example.human is not None]
     n_empty = len(marked) - sum(marked)

@@ -15,6 +15,7 @@ from fresh.methods.config import FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.rationales import trains_support
 from fresh.nn.encoder import identify_encoder
 from fresh.pipeline import RunSettings, resolve_settings
+from fresh.text import plural
 from fresh.training.config import FREE, LATER
 
 Reads = Literal["rationale", "complement"]
@@ -191,7 +192,7 @@ def invalid_runs(errors: Mapping[str, Sequence[RunLabel]], owner: str = "the gri
     :param errors: What is wrong, and with which runs.
     """
     n_runs = len({label for labels in errors.values() for label in labels})
-    lines = [f"{_count_runs(n_runs)} of {owner} cannot be done, so none was started:"]
+    lines = [f"{plural(n_runs, 'run')} of {owner} cannot be done, so none was started:"]
     for reason, labels in errors.items():
         lines += [reason, *(f"  {line}" for line in _list_runs(list(dict.fromkeys(labels))))]
     return "\n".join(lines)
@@ -206,8 +207,4 @@ def _list_runs(labels: Sequence[RunLabel]) -> Iterator[str]:
     for label in labels:
         rows.setdefault(TRIAL.sub("", label.row), []).append(label)
     for row, own in rows.items():
-        yield f"{row}: {_count_runs(len(own))} on {', '.join(dict.fromkeys(label.corpus for label in own))}"
-
-
-def _count_runs(n_runs: int) -> str:
-    return "1 run" if n_runs == 1 else f"{n_runs} runs"
+        yield f"{row}: {plural(len(own), 'run')} on {', '.join(dict.fromkeys(label.corpus for label in own))}"

@@ -370,7 +370,7 @@ def check_labels(*columns: ArrayLike) -> list[Ints]:
                 "Labels must be one row of whole numbers from 0. Make them with number_labels(labels, classes)."
             )
         if len(array) != len(arrays[0]):
-            raise ValueError(f"There are {len(arrays[0])} gold labels but {len(array)} predictions. Give one each.")
+            raise ValueError(f"Give one prediction for each gold label, got {len(array)} for {len(arrays[0])}.")
     return [array.astype(np.int64) for array in arrays]
 
 

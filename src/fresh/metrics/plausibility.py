@@ -109,10 +109,7 @@ def measure_agreement(
             counted = _count(marked, explanation.mask.kept[part], None if scores is None else scores[part], min_iou)
             rows.append((number, *counted))
     if not rows:
-        raise ValueError(
-            f"None of the {len(examples)} documents has a human rationale to compare with. "
-            "Give some that people marked."
-        )
+        raise ValueError("None of the documents has a human rationale to compare with. Give some that people marked.")
     example, auprc, *counts = np.array(rows, dtype=np.float64).T
     return score_agreement(AgreementCounts(example.astype(np.int64), auprc, *(n.astype(np.int64) for n in counts)))
 

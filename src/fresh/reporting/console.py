@@ -11,6 +11,7 @@ from fresh.document import Explanation
 from fresh.highlight import CONTROL_PICTURES
 from fresh.reporting.report import Report, row_cells
 from fresh.selection.extractors import Curve
+from fresh.text import plural
 
 HIGHLIGHT = "bold underline green"
 # How each verdict is shown.
@@ -38,7 +39,7 @@ def show_explanation(console: Console, explanation: Explanation, gold: str | Non
         line.append(outcome, style="italic")
     n_words, n_read = len(explanation.mask), None if explanation.saliency is None else explanation.saliency.n_read
     truncated = "" if n_read is None or n_read >= n_words else f", selected among the first {n_read}"
-    line.append(f", from {int(explanation.mask.kept.sum())} of {n_words} words{truncated}:", style="dim")
+    line.append(f", from {int(explanation.mask.kept.sum())} of {plural(n_words, 'word')}{truncated}:", style="dim")
     console.print(line)
     console.print(_highlighted(explanation, plain=console.color_system is None), soft_wrap=not console.is_terminal)
     console.print()
@@ -77,7 +78,7 @@ def show_report(console: Console, report: Report) -> None:
         console.print(measures)
         console.print("In brackets: 95 % bootstrap intervals over the documents.", style="dim", highlight=False)
         if figures.agreement:
-            people = f"Agreement with people: over {figures.n_marked:,} documents with a human rationale."
+            people = f"Agreement with people: over {plural(figures.n_marked, 'document')} with a human rationale."
             console.print(people, style="dim", highlight=False)
     if report.verdicts:
         audit = Table(title="Audit", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)

@@ -10,6 +10,7 @@ from fresh.highlight import CONTROL_PICTURES
 from fresh.metrics.bootstrap import Bounds, Estimate, LengthScore, Measure
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.reporting.tables import markdown_table
+from fresh.text import plural
 
 Found = Literal["holds", "broken", "look here", "not run"]
 
@@ -72,7 +73,7 @@ class Figures:
         return {
             "calibration": self.calibration,
             "when less is read": self.faithfulness,
-            f"agreement with people ({self.n_marked:,} documents with a human rationale)": self.agreement,
+            f"agreement with people ({plural(self.n_marked, 'document')} with a human rationale)": self.agreement,
         }
 
 
