@@ -88,7 +88,8 @@ def compare_with_paper(results: Sequence[RunResult]) -> str:
     for row, cells in ours.items():
         rows.append([row, *(str(cells.get(corpus, MISSING)) for corpus in corpora)])
         if row in PAPER["main"]:
-            paper = {corpus: Cell(*figures, digits=2) for corpus, figures in PAPER["main"][row].items()}
+            cells_of = PAPER["main"][row].items()
+            paper = {corpus: Cell(mean, low, high, 2) for corpus, (mean, low, high) in cells_of}
             rows.append(["*the paper*", *(f"*{paper.get(corpus, MISSING)}*" for corpus in corpora)])
     return markdown_table(["test macro-F1", *(CORPORA[corpus] for corpus in corpora)], rows)
 

@@ -128,7 +128,7 @@ class Document:
             raise ValueError(f"Document {self.id!r} has no words.")
         if len(self.words) != len(self.spans):
             raise ValueError(
-                f"Words and spans of document {self.id!r} differ in number: {len(self.words)} and {len(self.spans)}."
+                f"Document {self.id!r} must have one span for each word, got {len(self.spans)} for {len(self.words)}."
             )
         # Tuples, since a list could be changed after the answer was computed.
         if type(self.spans) is not tuple or {(type(span), *map(type, span)) for span in self.spans} != {_SPAN_TYPES}:

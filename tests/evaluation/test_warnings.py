@@ -62,8 +62,8 @@ def test_documents_known_from_training_are_counted(trained: Rationalizer, toy: S
 
 def test_few_documents_of_one_class(trained: Rationalizer, toy: Splits) -> None:
     model, good = replace(trained, fingerprints=None), [example for example in toy.test if example.label == "pos"]
-    assert_warned(data_warnings(model, good[:12]), r"All documents have the label 'pos'", r"Only 12 documents.* 30 ")
-    assert_warned(data_warnings(model, good[:1]), r"All documents have the label 'pos'", r"1 document is few")
+    assert_warned(data_warnings(model, good[:12]), r"All documents have the label 'pos'", r"Only 12 documents.* 30, ")
+    assert_warned(data_warnings(model, good[:1]), r"All documents have the label 'pos'", r"Only 1 document: ")
 
 
 def test_empty_rationales_among_others(trained: Rationalizer, new: list[Example]) -> None:

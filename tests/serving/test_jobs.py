@@ -133,7 +133,7 @@ def test_a_form_is_checked_before_the_file(job_client: TestClient) -> None:
 def test_invalid_rows_are_left_out_on_request(job_client: TestClient) -> None:
     record = upload(job_client, f"text\n{TEXT}\n \n{LONG}\n", skip_bad=True).json()
     left_out = (
-        r"Left out 2 of 3 rows: reviews\.csv, line 3: the text has no words\. .*line 4: text 'reviews-3' has 15000"
+        r"Left out 2 of 3 rows: reviews\.csv, line 3: the text has no words\. .*line 4: text 'reviews-3' has 15,000"
     )
     assert record["rows"] == 1
     assert re.match(left_out, record["left_out"])  # known from the start
