@@ -161,8 +161,6 @@ def test_whole_audits_every_row_of_one_file(
     [(_, examples, others, *_)] = audited
     assert ids(examples) == ids(tuple(read_examples(reviews, CONFIG)))
     assert others == {}
-    shown = command("audit", saved_attention, reviews, reviews, *COLUMNS, "--whole", status=1)
-    assert "--whole is for one file" in shown.err
 
 
 # What fresh explain saved

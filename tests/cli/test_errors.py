@@ -95,14 +95,6 @@ def interrupted(*_arguments: Any, **_named: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_evaluation_can_be_interrupted(
-    saved: str, here: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
-    monkeypatch.setattr(Rationalizer, "explain", interrupted)
-    data = small.write_jsonl(here / "in.jsonl", [{"text": "a film", "label": "pos"}])
-    assert command("evaluate", saved, data, status=130).err.endswith("\nInterrupted.\n")
-
-
 def test_a_search_can_be_interrupted(
     encoders: dict[str, Path], reviews: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -203,19 +202,6 @@ def test_an_interrupt_while_loading_is_quiet(monkeypatch: pytest.MonkeyPatch, co
 
     monkeypatch.setattr(fresh.cli.main, "_build_parser", interrupted)
     assert command("train", "x.csv", "--out", "y", status=130).err == "\nInterrupted.\n"
-
-
-def test_diverging_training_is_reported(encoders: dict[str, Path], here: Path, command: Command) -> None:
-    rows = [{"text": f"{word} film", "label": word} for word in ("good", "bad")] * 12
-    file = small.write_csv(here / "in.csv", rows)
-    options = small.options(encoders["bert"], learning_rate=1e30)
-    shown = command("train", file, "--out", "model", *options, status=1)
-    assert re.match(r"fresh train: support model: training diverged in step \d of epoch 1.*learning.rate", shown.last)
-
-
-def test_a_warning_is_one_plain_line(command: Command) -> None:
-    command("explain", "nowhere", "a film", status=1)
-    assert warnings.formatwarning("some text", RuntimeWarning, "file.py", 1) == "Warning: some text\n"
 
 
 @pytest.mark.parametrize(

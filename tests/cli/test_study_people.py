@@ -79,6 +79,7 @@ def test_annotators_leave_and_are_excluded_and_readmitted(folder: str, say: Say)
         with closing(open_study(folder)) as store:
             return get_overview(store).annotators[0].state
 
+    assert re.search("no annotator '7'.*fresh study status", say("leave", folder, "7", fails=True))
     assert "Annotator 1" in say("readmit", folder, "1", fails=True)
     assert re.search("Annotator 1 .*1", say("leave", folder, "W1"))
     assert state() == "left"
@@ -90,11 +91,6 @@ def test_annotators_leave_and_are_excluded_and_readmitted(folder: str, say: Say)
             work(store, who, 1)
     assert re.search("Annotator 1 .*\n.*1", say("readmit", folder, "W1"))
     assert state() == "active"
-
-
-@pytest.mark.parametrize("action", ["leave", "exclude", "readmit"])
-def test_an_unknown_annotator_is_refused(folder: str, say: Say, action: str) -> None:
-    assert re.search("no annotator '7'.*fresh study status", say(action, folder, "7", fails=True))
 
 
 def test_help_shows_how_to_use_each_action(capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,13 +94,12 @@ def describe(corpora: "Iterable[tuple[str, Mapping[str, Sequence[Example]]]]") -
             n_seen = sum(key in seen for key in keys)
             seen |= set(keys)  # after the split, so that repetitions inside it do not count
             counts = Counter(example.label for example in examples)
-            n_words = [len(example.document.words) for example in examples]
             n_query = [len(example.document.query) for example in examples]
             shares = [example.human.ratio for example in examples if example.human is not None and example.human.ratio]
             record: dict[str, object] = {"corpus": corpus, "split": split, "documents": len(examples)}
             cells = [corpus, split, f"{len(examples):,}"]
             figures: dict[str, tuple[Sequence[float], Callable[[float], str]]] = {
-                "words": (n_words, "{:,.0f}".format),
+                "words": ([len(example.document.words) for example in examples], "{:,.0f}".format),
                 "query words": (n_query if any(n_query) else [], "{:,.0f}".format),
                 "words marked": (shares, short),
             }

@@ -13,7 +13,6 @@ rationales, and the agreement with human rationales, if the data has any.
 
   fresh evaluate my-model more.csv --text review --label sentiment
   fresh evaluate my-model more.csv --html report.html --json report.json
-  fresh evaluate my-model movies.tar.gz --eraser results.jsonl
   fresh evaluate my-model movies --data-dir corpora
 """
 _FILES = {

@@ -12,8 +12,6 @@ Draw a figure of runs. The [figure] table of the grid file says what it shows;
 options override it. Needs the extra `plot`.
 
   fresh plot runs lengths --output lengths.png lengths.svg
-  fresh plot runs lengths --x ratio --by scorer --against "full text" \\
-      --output lengths.png
   fresh plot runs lengths --name "ratio=share of words" --name sst=SST \\
       --output lengths.png
   fresh plot runs search --kind evp --x seconds --output search.png

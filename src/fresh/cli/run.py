@@ -24,8 +24,6 @@ experiment, or to run new rows of the file, repeat the same command.
   fresh table runs main            the table so far, also while it runs
   fresh run experiments/main.toml --data-dir DATA --out quick \\
       --documents 200 --set epochs=1 --set seed=0
-  fresh run experiments/main.toml --data-dir /shared/DATA --out /shared/runs \\
-      --engine ray --address 10.0.0.1:6379
 
 With --engine ray, the nodes of a Ray cluster do the work. All nodes must see
 the folders of --out and --data-dir, and the files that the grid names, under
@@ -42,8 +40,6 @@ A grid file lists rows, and what each is tried on; see docs/reference/grid.md:
   scorer = "attention"             a setting, as for `fresh train`
   ratio = ["1x", "0.5x"]           a list makes one run for each value
 """
-_FIX_FIRST = "Delete the file"
-"""Failures that begin so must be fixed before the next try."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,16 +74,15 @@ def run(args: argparse.Namespace) -> int:
         n_done = experiment.n_runs - len(experiment.failures)
         print(f"{n_done} of {plural(experiment.n_runs, 'run')} done. Table: fresh table {args.out} {experiment.name}")
         if experiment.n_dropped:
-            print(
-                f"Runs of an earlier plan of {experiment.name} that are no longer in its table: "
-                f"{experiment.n_dropped}. The command that planned them brings them back."
-            )
+            dropped = f"Runs of an earlier plan of {experiment.name} that are no longer in its table: "
+            print(f"{dropped}{experiment.n_dropped}. The command that planned them brings them back.")
     # A run of several experiments is listed once.
     failures = dict.fromkeys(failure for experiment in experiments for failure in experiment.failures.items())
     for spec, reason in failures:
         print(f"failed: {spec}: {reason}", file=sys.stderr)
     if failures:
-        first = "Fix the problems above first. " if any(_FIX_FIRST in reason for _, reason in failures) else ""
+        # A damaged file would fail again.
+        first = "Fix the problems above first. " if any("Delete the file" in reason for _, reason in failures) else ""
         print(f"{first}To retry failed runs, repeat the command with --retry.", file=sys.stderr)
     return 1 if failures else 0
 

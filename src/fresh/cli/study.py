@@ -64,25 +64,12 @@ annotators are not marked.
 
   fresh study status my-study
 """
-_LEAVE = """\
-Remove an annotator who gave up. Their answers count; their open items go to
-others.
-
-  fresh study leave my-study 3                       number in the status
-  fresh study leave my-study 5e9088a8a4b6ed018b45    or name on a platform
-"""
 _EXCLUDE = """\
 Exclude an annotator, for example after failed attention checks. None of their
 answers count, and others get the items. The answers stay in the database and in
 exports (with `counted` false). To undo this: fresh study readmit.
 
   fresh study exclude my-study 3
-"""
-_READMIT = """\
-Readmit an annotator who left or was excluded. Answers from before an exclusion
-count again, except for items that others got meanwhile.
-
-  fresh study readmit my-study 3
 """
 _EXPORT = """\
 Write answers (csv, jsonl), the progress of participants (prolific), or items
@@ -313,9 +300,9 @@ _ACTIONS: dict[str, tuple[str, str, Callable[..., None]]] = {
     "codes": ("Make sign-in codes for more annotators", "fresh study codes my-study 5 --output more.csv", _codes),
     "pause": ("Stop assigning items, until `fresh study resume`", "fresh study pause my-study", _pause),
     "resume": ("Assign items again after a pause", "fresh study resume my-study", _resume),
-    "leave": ("Remove an annotator; their answers count", _LEAVE, _change_annotator),
+    "leave": ("Remove an annotator; their answers count", "fresh study leave my-study 3", _change_annotator),
     "exclude": ("Exclude an annotator; their answers do not count", _EXCLUDE, _change_annotator),
-    "readmit": ("Readmit an annotator who left or was excluded", _READMIT, _change_annotator),
+    "readmit": ("Readmit an annotator who left or was excluded", "fresh study readmit my-study 3", _change_annotator),
     "results": ("Show tables, agreement and tests; also before the end", "fresh study results my-study", _results),
     "export": ("Write answers, or items for other tools", _EXPORT, _export),
     "import": ("Import answers from other tools, or from Prolific", _IMPORT, _import),

@@ -18,8 +18,6 @@ is shown: if the server is killed, start it again with the same command.
   fresh study serve my-study --host 0.0.0.0      for other machines, unencrypted
   fresh study serve my-study --allow-host study.example.org --https \\
       --trusted-proxy 127.0.0.1                  behind a reverse proxy
-  fresh study serve postgresql://me@db.example.org/films
-                                                 for one of several servers
 
 The admin page is at /admin. Its secret is printed once, when the study is first
 served; the database holds a hash of it. Use --new-admin-secret if you lost it,

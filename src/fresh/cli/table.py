@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fresh import experiments
 from fresh._io import write_text
@@ -23,7 +23,6 @@ figure over seeds in each cell.
   fresh table runs                          all experiments in a folder of runs
   fresh table runs main --where corpus=sst,movies              only some corpora
   fresh table runs lengths --rows method,scorer --columns corpus,ratio
-  fresh table runs main --figure "macro-F1,kept,token F1"        several figures
   fresh table runs main --relative "full text"     as a share of another row
   fresh table runs main --format latex --output main.tex
   fresh table runs main --manifest main.json     with data, versions, every run
@@ -104,14 +103,9 @@ def _print_table(table: "Table") -> None:
 
     shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column, head in enumerate(table.header):
-        is_label = column < table.n_labels
         longest = max((len(word) for row in table.rows for word in row[column].split()), default=0)
-        shown.add_column(
-            Text(head.translate(CONTROL_PICTURES)),
-            justify="left" if is_label else "right",
-            overflow="fold",
-            min_width=None if is_label else longest,
-        )
+        layout: dict[str, Any] = {"justify": "right", "min_width": longest} if column >= table.n_labels else {}
+        shown.add_column(Text(head.translate(CONTROL_PICTURES)), overflow="fold", **layout)
     for number, row in enumerate(table.rows):
         styles = ["bold" if (number, column) in table.best else "" for column in range(len(row))]
         shown.add_row(*(Text(cell.translate(CONTROL_PICTURES), style) for cell, style in zip(row, styles, strict=True)))
