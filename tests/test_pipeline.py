@@ -246,7 +246,7 @@ def test_a_corpus_and_its_folder_go_together(data: Any, data_dir: str | None, me
 
 
 def test_a_single_row_is_too_few() -> None:
-    with pytest.raises(DataError, match=r"^1 examples of 1 classes are too few to split off 1 for dev and 1 for test"):
+    with pytest.raises(DataError, match=r"^1 example of 1 class: too few to split off 1 for dev and 1 for test"):
         train([{"text": "a good film", "label": "pos"}], progress=SILENT)
 
 

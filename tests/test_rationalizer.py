@@ -204,6 +204,7 @@ def test_a_file_is_explained_like_its_texts(model: Rationalizer, tmp_path: Path)
     assert found[0].ratio == found[0].mask.ratio == 3 / 12
 
 
-def test_only_texts_and_documents_can_be_explained(model: Rationalizer) -> None:
-    with pytest.raises(TypeError, match=r"^Texts and documents can be explained, got tuple\.$"):
-        model.explain([("a good film", "pos")])  # type: ignore[list-item]
+@pytest.mark.parametrize(("given", "kind"), [([("a good film", "pos")], "tuple"), ([None], "NoneType"), (0.5, "float")])
+def test_only_texts_and_documents_can_be_explained(given: Any, kind: str, model: Rationalizer) -> None:
+    with pytest.raises(TypeError, match=rf"^Texts and documents can be explained, got {kind}\.$"):
+        model.explain(given)

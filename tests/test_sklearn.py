@@ -113,7 +113,7 @@ def test_fit_comes_first(method: str) -> None:
 @pytest.mark.parametrize(
     ("documents", "labels", "message"),
     [
-        (["a"], ["x", "y"], "1 documents but 2 labels"),
+        (["a"], ["x", "y"], "got 2 for 1"),
         (["a", 3], ["x", "y"], "Document 1 must be a text or a pair of a text and a query, got 3"),
         (["a", "b"], np.eye(2, dtype=int), r"y should be a 1d array, got an array of shape \(2, 2\)"),
         (["a", "b"], pd.DataFrame({"one": ["x", "y"], "two": ["y", "x"]}), r"1d array, got an array of shape \(2, 2\)"),

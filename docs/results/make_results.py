@@ -35,26 +35,28 @@ from fresh.experiments.grid_file import read_grid
 from fresh.experiments.plot import plot_figure
 from fresh.experiments.results import RunResult, make_manifest, read_results
 from fresh.experiments.store import PLANS, REPORT, TIMES, RunStore, check_folder
+from fresh.text import plural
 
 HERE = Path(__file__).parent
 EXPERIMENTS = HERE.parents[1] / "experiments"
 REPORTS, MANIFEST = HERE / "runs.tgz", HERE / "manifest.json"
 PAGES = (HERE / "main.md", HERE / "README.md", HERE.parents[1] / "README.md")
 MARK = re.compile(r"<!-- (.*?) -->")
-MADE = re.compile(r"<!-- ([^>]*?) -->\n(?:(?!<!-- ).*\n)*<!-- end -->")
+MARKED_TABLE = re.compile(r"<!-- ([^>]*?) -->\n(?:(?!<!-- ).*\n)*<!-- end -->")
 """A mark, lines without one, and the end mark."""
 TABLES = {
-    "main table": ("main", result_tables.side_by_side),
+    "main table": ("main", result_tables.compare_with_paper),
     "goals": ("main", result_tables.goals),
     "shares": ("main", result_tables.shares),
     "spreads": ("main", result_tables.spreads),
     "card time": ("main", result_times.card_time),
     "headline": ("main", result_tables.headline),
-    "base size": ("mpnet", result_tables.side_by_side),
+    "base size": ("mpnet", result_tables.compare_with_paper),
     "lengths": ("lengths", result_tables.shorter),
     "human": ("human", result_tables.human),
-    "global": ("global", result_tables.one_for_all),
+    "global": ("global", result_tables.global_budgets),
 }
+"""Name of a table in its mark: experiment, and the function that makes the table."""
 STANDING = "standing"
 FIGURES: dict[str, tuple[str, Mapping[str, str]]] = {
     "lengths": ("lengths", {}),
@@ -62,7 +64,7 @@ FIGURES: dict[str, tuple[str, Mapping[str, str]]] = {
     "search": ("search", {}),
     "search-lengths": ("search", {"kind": "scatter", "x": "kept by gate", "y": "dev macro-F1"}),
 }
-SUFFIXES = ("png", "svg")
+"""File name of a figure: experiment, and options that override the [figure] of its grid file."""
 
 
 def main() -> None:
@@ -76,33 +78,31 @@ def main() -> None:
         parser.error("--check compares the pages with runs.tgz. Leave the folder out.")
     try:
         with tempfile.TemporaryDirectory() as folder:
-            runs = unpacked(Path(folder))
+            runs = unpack(Path(folder))
             if args.runs is not None:
                 print(add(RunStore(args.runs), runs, args.renew))
-            problem = make(runs, args.check, args.runs is not None)
+            problem = update(runs, args.check)
+            if args.runs is not None:
+                pack(runs)
     except ConfigError as error:
         sys.exit(str(error))
     sys.exit(problem)
 
 
-def make(runs: RunStore, check: bool, changed: bool) -> str | None:
-    """Make what is out of date, or return a message that lists it.
-
-    :param changed: Whether runs.tgz is written again.
-    """
-    drawn = drawings(runs)
-    texts = {**filled(runs), MANIFEST: manifests(runs, drawn)}
+def update(runs: RunStore, check: bool) -> str | None:
+    """Write the pages and figures that are out of date; with `check`, only list them in a message."""
+    figures = collect_figures(runs)
+    texts = {**fill_pages(runs), MANIFEST: describe_experiments(runs, figures)}
     old = [page for page, text in texts.items() if not page.exists() or page.read_text(encoding="utf-8") != text]
-    missing = [place for name in drawn for place in places(name) if not place.exists()]
+    files = {name: [HERE / f"{name}.png", HERE / f"{name}.svg"] for name in figures}
     if check:
+        missing = [file for name in figures for file in files[name] if not file.exists()]
         names = ", ".join(str(page.relative_to(HERE.parents[1])) for page in (*old, *missing))
         return f"Not up to date with runs.tgz: {names}. To make them again: make results." if names else None
-    if changed:
-        pack(runs)
     for page in old:
         write_text(page, texts[page])
-    for name, drawn_one in drawn.items():
-        plot_figure(drawn_one, places(name))
+    for name, figure in figures.items():
+        plot_figure(figure, files[name])
     return None
 
 
@@ -115,38 +115,31 @@ def add(new: RunStore, old: RunStore, renew: bool) -> str:
     if not new.experiments():
         raise ConfigError(f"{new.path} holds no experiment. Name a folder that `fresh run` wrote.")
     for name in new.experiments():
-        take_plan(name, new, old, renew)
+        keys, known = (
+            {item["key"] for item in runs.read_plan(name)["runs"]} if name in runs.experiments() else set[str]()
+            for runs in (new, old)
+        )
+        if known <= keys or renew:
+            copy(new.path / PLANS / f"{name}.json", old.path / PLANS)
+        elif not keys <= known:
+            raise ConfigError(
+                f"{name} in {new.path} lacks {len(known - keys)} of the {plural(len(known), 'run')} in {REPORTS.name}, "
+                f"and has {plural(len(keys - known), 'other')}. Plan it from experiments/{name}.toml, or replace the "
+                "plan with --renew."
+            )
     n_new = n_different = 0
-    for place in sorted((new.path / "runs").glob(f"*/{REPORT}")):
-        key = place.parent.name
-        report = new.read_report(key)
-        known = old.read_report(key)
+    for file in sorted((new.path / "runs").glob(f"*/{REPORT}")):
+        key = file.parent.name
+        report, known_report = new.read_report(key), old.read_report(key)
         if report is None:
             continue
-        if known is None or (renew and known != report):
-            copy(place, old.run_folder(key))
+        if known_report is None or (renew and known_report != report):
+            copy(file, old.run_folder(key))
             n_new += 1
-        elif {**known, TIMES: {}} != {**report, TIMES: {}}:
+        elif {**known_report, TIMES: {}} != {**report, TIMES: {}}:  # a run that is repeated takes another time
             n_different += 1
     kept = f" Kept although the new ones differ (--renew takes those): {n_different}." if n_different else ""
     return f"Reports added: {n_new}.{kept}"
-
-
-def take_plan(name: str, new: RunStore, old: RunStore, renew: bool) -> None:
-    """Take the plan of an experiment, unless it covers only a part."""
-    keys, known = keys_of(new, name), keys_of(old, name) if name in old.experiments() else set[str]()
-    if known <= keys or renew:
-        copy(new.path / PLANS / f"{name}.json", old.path / PLANS)
-    elif not keys <= known:
-        raise ConfigError(
-            f"{name} in {new.path} lacks {len(known - keys)} of the {len(known)} runs in {REPORTS.name}, and has "
-            f"{len(keys - known)} others. Plan it from experiments/{name}.toml, or replace the plan with --renew."
-        )
-
-
-def keys_of(runs: RunStore, name: str) -> set[str]:
-    """List the keys of the runs of an experiment."""
-    return {item["key"] for item in runs.read_plan(name)["runs"]}
 
 
 def copy(file: Path, folder: Path) -> None:
@@ -164,29 +157,39 @@ def pack(runs: RunStore) -> None:
             member = tarfile.TarInfo(str(Path("runs") / path.relative_to(runs.path)))
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
-    with atomic_write(REPORTS) as place:
-        place.write_bytes(packed.getvalue())
+    with atomic_write(REPORTS) as partial:
+        partial.write_bytes(packed.getvalue())
 
 
-def unpacked(folder: Path) -> RunStore:
+def unpack(folder: Path) -> RunStore:
     """Unpack runs.tgz into a folder of runs."""
     with tarfile.open(REPORTS) as archive:
         archive.extractall(folder, filter="data")
     return RunStore(folder / "runs")
 
 
-def filled(runs: RunStore) -> dict[Path, str]:
+def fill_pages(runs: RunStore) -> dict[Path, str]:
     """Put the tables of all pages between their marks."""
+
+    def make_table(match: re.Match[str]) -> str:
+        name = match[1]
+        if name == STANDING:
+            table = result_tables.standing(runs)
+        else:
+            experiment, tabulate = TABLES[name]
+            table = tabulate(results_of(runs.path, experiment))
+        return f"<!-- {name} -->\n\n{table}\n\n<!-- end -->"
+
     texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
-    wanted = [*TABLES, STANDING]
+    known = [*TABLES, STANDING]
     for page, text in texts.items():
-        marks, made = MARK.findall(text), MADE.findall(text)
-        if marks != [mark for name in made for mark in (name, "end")]:
+        marks, names = MARK.findall(text), MARKED_TABLE.findall(text)
+        if marks != [mark for name in names for mark in (name, "end")]:
             raise ConfigError(f"The marks in {page} are not in pairs: {', '.join(marks)}. Each needs its <!-- end -->.")
-        wrong = [suggest(name, "a table", wanted) for name in made if name not in wanted]
+        wrong = [suggest(name, "a table", known) for name in names if name not in known]
         if wrong:
             raise ConfigError("\n".join(f"In {page}: {problem}" for problem in wrong))
-    return {page: MADE.sub(lambda found: put(found[1], runs), text) for page, text in texts.items()}
+    return {page: MARKED_TABLE.sub(make_table, text) for page, text in texts.items()}
 
 
 @functools.cache  # the main experiment is needed for six tables
@@ -195,56 +198,35 @@ def results_of(folder: Path, experiment: str) -> list[RunResult]:
     return read_results(RunStore(folder), experiment)
 
 
-def put(name: str, runs: RunStore) -> str:
-    """Make a table with its marks."""
-    if name == STANDING:
-        table = result_tables.standing(runs)
-    else:
-        experiment, make_one = TABLES[name]
-        table = make_one(results_of(runs.path, experiment))
-    return f"<!-- {name} -->\n\n{table}\n\n<!-- end -->"
-
-
-def drawings(runs: RunStore) -> dict[str, FigureData]:
+def collect_figures(runs: RunStore) -> dict[str, FigureData]:
     """Collect what all figures show."""
-    found: dict[str, FigureData] = {}
+    figures: dict[str, FigureData] = {}
     for name, (experiment, options) in FIGURES.items():
         config = read_figure_config(read_grid(EXPERIMENTS / f"{experiment}.toml").figure, options)
-        found[name] = figure_data(results_of(runs.path, experiment), config)
-    return found
+        figures[name] = figure_data(results_of(runs.path, experiment), config)
+    return figures
 
 
-def places(name: str) -> list[Path]:
-    """List the files of a figure."""
-    return [HERE / f"{name}.{suffix}" for suffix in SUFFIXES]
-
-
-def manifests(runs: RunStore, drawn: Mapping[str, FigureData]) -> str:
-    """Describe each experiment, not each run: data, settings, versions, GPUs; and what the figures show, as digests.
-
-    Bytes of figures may differ between versions of matplotlib.
-    """
+def describe_experiments(runs: RunStore, figures: Mapping[str, FigureData]) -> str:
+    """Describe data, settings, versions and GPUs of each experiment, and what the figures show, as digests."""
     experiments: dict[str, Any] = {}
     for name in runs.experiments():
-        about = make_manifest(results_of(runs.path, name))
-        seeds = sorted({run["seed"] for run in about.pop("each")})
-        experiments[name] = {"seeds": seeds, **about}
-    shown = {name: digest(one) for name, one in drawn.items()}
-    return json.dumps({"experiments": experiments, "figures": shown}, indent=1) + "\n"
+        manifest = make_manifest(results_of(runs.path, name))
+        seeds = sorted({run["seed"] for run in manifest.pop("each")})
+        experiments[name] = {"seeds": seeds, **manifest}
+    # Bytes of figures may differ between versions of matplotlib; what they show must not.
+    shown = {name: round_numbers(asdict(figure)) for name, figure in figures.items()}
+    digests = {name: hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] for name, content in shown.items()}
+    return json.dumps({"experiments": experiments, "figures": digests}, indent=1) + "\n"
 
 
-def digest(drawn: FigureData) -> str:
-    """Compute a digest of what a figure shows that is the same on every processor."""
-    return hashlib.sha256(json.dumps(rounded(asdict(drawn))).encode()).hexdigest()[:16]
-
-
-def rounded(value: Any) -> Any:
+def round_numbers(value: Any) -> Any:
     """Round all numbers in lists and dictionaries to nine significant digits; processors differ in the last of 17."""
     if isinstance(value, float):
         return float(f"{value:.9g}")
     if isinstance(value, dict):
-        return {name: rounded(item) for name, item in value.items()}
-    return [rounded(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: round_numbers(item) for name, item in value.items()}
+    return [round_numbers(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 if __name__ == "__main__":

@@ -45,11 +45,11 @@ class Cell(NamedTuple):
     high: float
     digits: int = 3
     few: int = 0
-    """Number of seeds if some are missing, else 0."""
+    """How many seeds there are, where that is fewer than there should be."""
 
     @property
     def spread(self) -> float:
-        """Difference between the best and the worst seed."""
+        """How far the seeds are apart."""
         return self.high - self.low
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ Table = dict[str, dict[str, Cell]]
 
 
 def table_of(results: Sequence[RunResult]) -> Table:
-    """Summarize the seeds of each row and corpus."""
+    """Put seeds together."""
     table: Table = {}
     for (row, corpus), some in group_by(results, lambda result: (result.row, result.corpus)).items():
         values = metric_values(some, MAIN_METRIC)
@@ -73,31 +73,25 @@ def table_of(results: Sequence[RunResult]) -> Table:
     return table
 
 
-def papers() -> Table:
-    """Give the paper's main table."""
-    return {
-        row: {corpus: Cell(mean, low, high, 2) for corpus, (mean, low, high) in cells.items()}
-        for row, cells in PAPER["main"].items()
-    }
-
-
-def lines(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def markdown_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Write a table in Markdown."""
     listed = [list(heads), *map(list, rows)]
     listed.insert(1, ["---"] * len(listed[0]))
     return "\n".join(f"| {' | '.join(row)} |" for row in listed)
 
 
-def side_by_side(results: Sequence[RunResult]) -> str:
-    """Tabulate our figures, with the paper's below each."""
-    ours, paper = table_of(results), papers()
+def compare_with_paper(results: Sequence[RunResult]) -> str:
+    """Lay out our figures, the paper's below each."""
+    ours = table_of(results)
     corpora = [corpus for corpus in CORPORA if any(corpus in cells for cells in ours.values())]
     rows: list[list[str]] = []
     for row, cells in ours.items():
         rows.append([row, *(str(cells.get(corpus, MISSING)) for corpus in corpora)])
-        if row in paper:
-            rows.append(["*the paper*", *(f"*{paper[row].get(corpus, MISSING)}*" for corpus in corpora)])
-    return lines(["test macro-F1", *(CORPORA[corpus] for corpus in corpora)], rows)
+        if row in PAPER["main"]:
+            cells_of = PAPER["main"][row].items()
+            paper = {corpus: Cell(mean, low, high, 2) for corpus, (mean, low, high) in cells_of}
+            rows.append(["*the paper*", *(f"*{paper.get(corpus, MISSING)}*" for corpus in corpora)])
+    return markdown_table(["test macro-F1", *(CORPORA[corpus] for corpus in corpora)], rows)
 
 
 def best(table: Table, corpus: str, beginnings: tuple[str, ...]) -> tuple[str, Cell] | None:
@@ -108,7 +102,7 @@ def best(table: Table, corpus: str, beginnings: tuple[str, ...]) -> tuple[str, C
 
 
 def goals(results: Sequence[RunResult]) -> str:
-    """Tabulate the best rationales beside full text and the best gate, with the spreads over seeds."""
+    """Lay out what share of the full text's score the best rationales keep, whether they beat gates, and spreads."""
     table = table_of(results)
     rows: list[list[str]] = []
     for corpus, name in CORPORA.items():
@@ -119,7 +113,7 @@ def goals(results: Sequence[RunResult]) -> str:
             spreads = [short(ours[1].spread), short(lei[1].spread)]
             rows.append([name, short(full.mean), *kept, f"{gate[0]}: {short(gate[1].mean)}", *spreads])
     heads = ["corpus", FULL, "best FRESH", "of full text", "best gate", "spread of that FRESH", "spread of best Lei"]
-    return lines(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def share(part: float, whole: float) -> str:
@@ -128,7 +122,7 @@ def share(part: float, whole: float) -> str:
 
 
 def shares(results: Sequence[RunResult]) -> str:
-    """Tabulate each variant of FRESH as a share of full text, where both have all seeds."""
+    """Lay out each single variant of FRESH against full text, where both have all seeds."""
     table = table_of(results)
     rows: list[list[str]] = []
     for row, cells in table.items():
@@ -136,110 +130,95 @@ def shares(results: Sequence[RunResult]) -> str:
             pairs = [(cells.get(corpus), table.get(FULL, {}).get(corpus)) for corpus in CORPORA]
             whole = [(one, full) if one and full and not (one.few or full.few) else None for one, full in pairs]
             rows.append([row, *(share(pair[0].mean, pair[1].mean) if pair else MISSING for pair in whole)])
-    return lines(["share of full text", *CORPORA.values()], rows)
+    return markdown_table(["share of full text", *CORPORA.values()], rows)
 
 
 def spreads(results: Sequence[RunResult]) -> str:
-    """Tabulate ranges over seeds; those narrower than that of Lei et al. with the same discretizer are bold."""
+    """Lay out how far seeds are apart; in bold, where less than those of Lei et al. with words of the same kind."""
     table = table_of(results)
     rows: list[list[str]] = []
     for row, cells in table.items():
         kind = row.rpartition(", ")[2]
         lei = table.get(f"{GATES[0]}, {kind}", {})
         if lei and row.startswith((OURS, GATES[0])):
-            pairs = [(cells.get(corpus), lei.get(corpus)) for corpus in CORPORA]
-            rows.append([row, *(apart(own, other) for own, other in pairs)])
-    return lines(["highest seed less lowest", *CORPORA.values()], rows)
-
-
-def apart(own: Cell | None, lei: Cell | None) -> str:
-    """Format the range over seeds of a row, in bold if it is narrower than that of Lei et al."""
-    if own is None or own.few:
-        return MISSING
-    less = lei is not None and not lei.few and own.spread < lei.spread
-    return f"**{short(own.spread)}**" if less else short(own.spread)
+            shown = [row]
+            for own, other in ((cells.get(corpus), lei.get(corpus)) for corpus in CORPORA):
+                if own is None or own.few:
+                    shown.append(MISSING)
+                    continue
+                is_smaller = other is not None and not other.few and own.spread < other.spread
+                shown.append(f"**{short(own.spread)}**" if is_smaller else short(own.spread))
+            rows.append(shown)
+    return markdown_table(["highest seed less lowest", *CORPORA.values()], rows)
 
 
 def shorter(results: Sequence[RunResult]) -> str:
-    """Tabulate shorter rationales, also as a share of full text with the same seeds."""
+    """Lay out shorter rationales, and their share of what the same seeds reach with the full text."""
     wanted = [f"{row}, ratio {ratio}" for row, ratios in SHORTER.items() for ratio in ratios]
     rows = [[row, *(against(results, row, corpus) for corpus in CORPORA)] for row in wanted]
-    return lines(["macro-F1, share of full text", *CORPORA.values()], rows)
+    return markdown_table(["macro-F1, share of full text", *CORPORA.values()], rows)
 
 
 def against(results: Sequence[RunResult], row: str, corpus: str) -> str:
-    """Compare a row with full text over the seeds that both have."""
-    there = [result for result in results if result.corpus == corpus]
-    full = {
-        result.seed: result.metrics[MAIN_METRIC]
-        for result in there
-        if result.row == FULL and MAIN_METRIC in result.metrics
-    }
-    own = [result for result in there if result.row == row]
-    found = {
-        result.seed: result.metrics[MAIN_METRIC]
-        for result in own
-        if MAIN_METRIC in result.metrics and result.seed in full
-    }
-    if not found:
+    """Hold a row against the full text, seed by seed."""
+    own = [result for result in results if (result.corpus, result.row) == (corpus, row)]
+    full, scores = (
+        {run.seed: run.metrics[MAIN_METRIC] for run in runs if MAIN_METRIC in run.metrics}
+        for runs in ([run for run in results if (run.corpus, run.row) == (corpus, FULL)], own)
+    )
+    shared = [seed for seed in scores if seed in full]
+    if not shared:
         return MISSING
-    mean = fmean(list(found.values()))
-    text = f"{short(mean)}, {share(mean, fmean([full[seed] for seed in found]))}"
-    return text + few_of(len(found), len(own))
+    mean = fmean(scores[seed] for seed in shared)
+    whole = fmean(full[seed] for seed in shared)
+    return f"{short(mean)}, {share(mean, whole)}{few_of(len(shared), len(own))}"
 
 
 def few_of(n_done: int, n_all: int) -> str:
-    """Note the number of seeds where some are missing."""
+    """Say how many seeds there are where some are missing."""
     return "" if n_done == n_all else " (one seed)" if n_done == 1 else f" ({n_done} seeds)"
 
 
 def human(results: Sequence[RunResult]) -> str:
-    """Tabulate training with human rationales: macro-F1, and agreement with people."""
-    rows = [
-        [CORPORA[corpus], row, *(taught(own, part) for part in SHARES)]
-        for (corpus, row), own in group_by(results, lambda run: (run.corpus, run.row.partition(", human")[0])).items()
-        if any(run.metrics for run in own)
-    ]
+    """Lay out training with people's marks: macro-F1, and agreement with people, by the share of marked documents."""
+    rows: list[list[str]] = []
+    for (corpus, row), own in group_by(results, lambda run: (run.corpus, run.row.partition(", human")[0])).items():
+        if not any(run.metrics for run in own):
+            continue
+        cells: list[str] = []
+        for part in SHARES:
+            runs = [run for run in own if run.settings.get("human") == part]
+            scores, agreement = metric_values(runs, MAIN_METRIC), metric_values(runs, "token F1")
+            few = few_of(len(scores), len(runs))
+            cells.append(f"{short(fmean(scores))}, {short(fmean(agreement))}{few}" if scores and agreement else MISSING)
+        rows.append([CORPORA[corpus], row, *cells])
     heads = [f"{part:.0%}" for part in SHARES]
-    return lines(["corpus", "macro-F1, token F1 against people", *heads], rows)
+    return markdown_table(["corpus", "macro-F1, token F1 against people", *heads], rows)
 
 
-def taught(results: Sequence[RunResult], part: float) -> str:
-    """Format the result with a share of the human rationales."""
-    own = [result for result in results if result.settings.get("human") == part]
-    scores, agreement = metric_values(own, MAIN_METRIC), metric_values(own, "token F1")
-    if not scores or not agreement:
-        return MISSING
-    return f"{short(fmean(scores))}, {short(fmean(agreement))}{few_of(len(scores), len(own))}"
-
-
-def one_for_all(results: Sequence[RunResult]) -> str:
-    """Tabulate budgets for all documents against one for each, with the paper's differences."""
+def global_budgets(results: Sequence[RunResult]) -> str:
+    """Lay out budgets for all documents against one for each, with the paper's differences."""
     kinds = ("contiguous", "top_k")
     tables = [welch_table(results, [Contrast("discretizer", f"global_{kind}", kind)]) for kind in kinds]
-    records = [record for table in tables for record in table.to_table().records]
+    records: list[Mapping[str, Any]] = [record for table in tables for record in table.to_table().records]
     rows: list[list[str]] = []
     for corpus, scorer, kind in product(CORPORA, ("gradient", "attention"), kinds):
         own = {"corpus": corpus, "scorer": scorer, "second": kind}
-        found = next((record for record in records if own.items() <= record.items()), None)
+        record = next((record for record in records if own.items() <= record.items()), None)
         difference, p = PAPER["global"][corpus].get(f"{scorer}, {kind}", (None, None))
         paper = [MISSING, MISSING] if p is None else [signed(difference), short(p)]
-        n_seeds = len({result.seed for result in results if result.corpus == corpus})
-        rows.append([CORPORA[corpus], scorer, kind, *differing(found, n_seeds), *(f"*{text}*" for text in paper)])
-    return lines(["corpus", "scorer", "words", "difference", "p", "*the paper's*", "*its p*"], rows)
-
-
-def differing(record: Mapping[str, Any] | None, n_seeds: int) -> list[str]:
-    """Format the difference between two kinds of budget, with the number of seeds where some are missing."""
-    if record is None or record["p"] == "":
-        return [MISSING, MISSING]
-    counts = {record["n of first"], record["n of second"]}
-    few = "" if counts == {n_seeds} else f" ({record['n of first']} and {record['n of second']} seeds)"
-    return [signed(record["difference"]) + few, short(record["p"])]
+        ours = [MISSING, MISSING]
+        if record is not None and record["p"] != "":
+            n_seeds = len({result.seed for result in results if result.corpus == corpus})
+            few = f" ({record['n of first']} and {record['n of second']} seeds)"
+            is_whole = {record["n of first"], record["n of second"]} == {n_seeds}
+            ours = [signed(record["difference"]) + ("" if is_whole else few), short(record["p"])]
+        rows.append([CORPORA[corpus], scorer, kind, *ours, *(f"*{text}*" for text in paper)])
+    return markdown_table(["corpus", "scorer", "words", "difference", "p", "*the paper's*", "*its p*"], rows)
 
 
 def headline(results: Sequence[RunResult]) -> str:
-    """Make the table of the front page."""
+    """Lay out what the front page shows."""
     table = table_of(results)
     rows: list[list[str]] = []
     for corpus, name in CORPORA.items():
@@ -248,15 +227,15 @@ def headline(results: Sequence[RunResult]) -> str:
             for row in HEADLINE.values()
         ]
         rows.append([name, *(short(one[1].mean) if one and one[1] else MISSING for one in found)])
-    return lines(["", *HEADLINE], rows)
+    return markdown_table(["", *HEADLINE], rows)
 
 
 def standing(runs: RunStore) -> str:
-    """Count the finished runs of each experiment."""
+    """Say how many runs of each experiment are done."""
     rows: list[list[str]] = []
     for name in runs.experiments():
         results = read_results(runs, name)
         own = {corpus: unique_runs(run for run in results if run.corpus == corpus) for corpus in CORPORA}
         counts = [f"{sum(bool(run.report) for run in some)} of {len(some)}" if some else "" for some in own.values()]
         rows.append([f"`{name}.toml`", *counts])
-    return lines(["runs that are done", *CORPORA.values()], rows)
+    return markdown_table(["runs that are done", *CORPORA.values()], rows)

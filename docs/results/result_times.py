@@ -1,9 +1,9 @@
-"""How long runs took, by the times in their reports."""
+"""For how long runs were at work, by the times in their reports."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from result_tables import CORPORA, lines
+from result_tables import CORPORA, markdown_table
 
 from fresh.experiments.results import RunResult
 from fresh.experiments.store import TIMES
@@ -15,17 +15,17 @@ PAUSE = 180.0
 def card_time(results: Sequence[RunResult]) -> str:
     """Tabulate the duration of each period, from its first to its last run, by the times in the reports."""
     found = {corpus: periods([run for run in results if run.corpus == corpus and run.report]) for corpus in CORPORA}
-    lengths = {CORPORA[corpus]: [round(end - start) for start, end in spans] for corpus, spans in found.items()}
+    seconds_of = {CORPORA[corpus]: [round(end - start) for start, end in spans] for corpus, spans in found.items()}
     rows = [
         [name, str(len(seconds)), " + ".join(f"{one:,}" for one in seconds), f"{sum(seconds):,}"]
-        for name, seconds in lengths.items()
+        for name, seconds in seconds_of.items()
     ]
-    n_all = sum(map(sum, lengths.values()))
-    return lines(["corpus", "periods", "seconds of each", "total"], [*rows, ["all", "", "", f"{n_all:,}"]])
+    n_all = sum(map(sum, seconds_of.values()))
+    return markdown_table(["corpus", "periods", "seconds of each", "total"], [*rows, ["all", "", "", f"{n_all:,}"]])
 
 
 def periods(results: Sequence[RunResult]) -> list[tuple[float, float]]:
-    """Group runs into periods of work without a pause."""
+    """Put runs together that were done in one go."""
     ends = [datetime.fromisoformat(run.report[TIMES]["finished"]).timestamp() for run in results]
     spans = sorted((end - run.report[TIMES]["seconds"], end) for run, end in zip(results, ends, strict=True))
     found: list[tuple[float, float]] = []

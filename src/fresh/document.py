@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fresh.highlight import explanation_html
 from fresh.rationale import Prediction, Rationale, Words, check_text, check_words, exact_str
-from fresh.text import Spans, TextParts, split_whitespace, split_words
+from fresh.text import Spans, TextParts, plural, split_whitespace, split_words
 
 _SUBCLASS = "{} cannot be subclassed: the wall depends on its exact type."
 _SPAN_TYPES = (tuple, int, int)
@@ -49,7 +49,9 @@ class Mask:
         for start, end in spans:
             if not 0 <= start < end <= n_words:
                 rule = "Spans count words from 0 and exclude their end."
-                raise ValueError(f"The span ({start}, {end}) does not fit a document of {n_words} words. {rule}")
+                raise ValueError(
+                    f"The span ({start}, {end}) does not fit a document of {plural(n_words, 'word')}. {rule}"
+                )
             kept[start:end] = True
         return cls(kept)
 
@@ -119,11 +121,13 @@ class Document:
         check_text("id of a document", self.id)
         name, n_words = f"Document {self.id!r}", len(self.words)
         if self.parts and sum(n_in_part for _, n_in_part in self.parts) != n_words:
-            raise ValueError(f"{name} has {n_words} words, but its parts have {sum(n for _, n in self.parts)}.")
+            raise ValueError(
+                f"{name} has {plural(n_words, 'word')}, but its parts have {sum(n for _, n in self.parts)}."
+            )
         if not self.words:
             raise ValueError(f"{name} has no words.")
         if n_words != len(self.spans):
-            raise ValueError(f"{name} has {n_words} words but {len(self.spans)} spans.")
+            raise ValueError(f"{name} has {plural(n_words, 'word')} but {plural(len(self.spans), 'span')}.")
         # Tuples, since a list could be changed after the answer was computed.
         if type(self.spans) is not tuple or {(type(span), *map(type, span)) for span in self.spans} != {_SPAN_TYPES}:
             raise TypeError(f"{name}: spans must be a tuple of tuples of two integers, got {self.spans!r:.80}.")
@@ -176,7 +180,7 @@ class Document:
         if type(mask) is not Mask:
             raise TypeError(f"cut() takes a Mask, got {type(mask).__name__}.")
         if len(mask) != len(self.words):
-            raise ValueError(f"The mask has {len(mask)} flags but document {self.id!r} has {len(self.words)} words.")
+            raise ValueError(f"The mask and document {self.id!r} differ in length: {len(mask)} and {len(self.words)}.")
         kept = tuple(word for word, flag in zip(self.words, mask.kept, strict=True) if flag)
         return Rationale(kept, self.query, self.id)
 
@@ -228,10 +232,14 @@ class Example:
     def __post_init__(self) -> None:
         human, id, n_words = self.human, self.document.id, len(self.document.words)
         if human is not None and len(human) != n_words:
-            raise ValueError(f"The human rationale has {len(human)} flags but document {id!r} has {n_words} words.")
+            raise ValueError(
+                f"The human rationale has {len(human)} flags but document {id!r} has {plural(n_words, 'word')}."
+            )
         for start, end in self.evidence or ():
             if not (0 <= start <= end <= n_words and start < n_words):
-                raise ValueError(f"The evidence span ({start}, {end}) does not fit document {id!r} of {n_words} words.")
+                raise ValueError(
+                    f"The evidence span ({start}, {end}) does not fit document {id!r} of length {n_words}."
+                )
         marked = [span for span in self.evidence or () if span[0] != span[1]]
         if self.evidence is not None and Mask.from_spans(marked, n_words) != human:
             raise ValueError(f"The evidence and the human rationale of document {id!r} mark different words.")

@@ -31,6 +31,7 @@ from fresh.persistence import check_writable, remove_folder
 from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
+from fresh.text import plural
 from fresh.training.config import FREE, LATER, ClassifierConfig
 from fresh.training.distributed import process_group
 from fresh.training.feature_cache import FeatureStore
@@ -303,5 +304,5 @@ def _describe_checkpoints(folder: Path) -> str:
         with safe_open(path, "np") as file:
             scores = json.loads(file.metadata()["scores"])
         name = path.stem.replace("_", " ")
-        networks.append(f"{name}: {len(scores)} epochs, best dev macro-F1 {max(scores):.3f}")
+        networks.append(f"{name}: {plural(len(scores), 'epoch')}, best dev macro-F1 {max(scores):.3f}")
     return f"Checkpoints: {'; '.join(networks)}." if networks else ""

@@ -59,7 +59,7 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         documents = _read(X)
         labels = column_or_1d(y, warn=True)  # the message of scikit-learn's own classifiers for several columns
         if len(documents) != len(labels):
-            raise DataError(f"There are {len(documents)} documents but {len(labels)} labels. Give one for each.")
+            raise DataError(f"Give one label for each document, got {len(labels)} for {len(documents)}.")
         if any(isinstance(label, list | tuple | set) for label in labels.tolist()):
             raise DataError("y must have one label for each document. For several, fit one classifier for each label.")
         if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124  # not a number

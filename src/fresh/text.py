@@ -90,3 +90,9 @@ def from_utf16(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, i
 
 def _utf16_offsets(text: str) -> Iterator[int]:
     return itertools.accumulate((1 if character <= "\uffff" else 2 for character in text), initial=0)
+
+
+def plural(count: float, noun: str, suffix: str = "s") -> str:
+    """Write a count with its noun, in the plural unless it is one."""
+    number = f"{count:,}" if isinstance(count, int) else f"{count:g}"
+    return f"{number} {noun}{'' if count == 1 else suffix}"

@@ -108,7 +108,7 @@ def test_a_document_under_another_query_is_counted_apart() -> None:
     found = find(train=train, test=[f"a: {text(90)} | is it long ?", f"b: {text(90)} z | is it good ?"])
     assert ids(found) == [("train_0", "test_1", False), ("train_1", "test_1", False)]
     assert found.overlaps == (Overlap("train", "test", 2, 0, 1, 1, 2, 1),)
-    assert " 1 examples of test ask another question about a document of train." in found.overlaps[0].sentence
+    assert " 1 example of test asks another question about a document of train." in found.overlaps[0].sentence
 
 
 def test_all_pairs_are_counted_and_some_listed() -> None:
@@ -130,7 +130,7 @@ def test_duplicates_in_other_splits_are_named() -> None:
     found = check_splits(test, {"train": examples("train", ["neg: A good film of old"])})
     assert (found.name, found.found) == ("split hygiene", "look here")
     assert found.says == "1 pair of documents in different splits: the same, or nearly."
-    assert found.evidence[0].startswith("Of 2 examples of test, 1 have a duplicate in train and 0 a near-duplicate")
+    assert found.evidence[0].startswith("Of 2 examples of test, 1 has a duplicate in train and 0 a near-duplicate")
     assert found.evidence[1] == "test 'test_0' and train 'train_0': the same, other labels"
 
 

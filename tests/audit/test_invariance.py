@@ -160,7 +160,7 @@ def test_a_counterexample_is_shown_whole() -> None:
         "  before: a [good] film",
         "  after: [good]",
         "  mask before: ((1, 2),) of 3 words",
-        "  mask after: ((0, 1),) of 1 words",
+        "  mask after: ((0, 1),) of 1 word",
         "  query: why",
         "  rationale before: good",
         "  rationale after: good",

@@ -71,7 +71,7 @@ def test_reported_predictions_are_computed_again(model: Rationalizer, explained:
     found = replay(model.predictor, explained)
     assert (found.name, found.found) == ("replay", "holds")
     assert re.match(r"All 32 predictions.*bit for bit", found.says)
-    assert found.evidence[0] == "32 predictions computed again, 0 differ."
+    assert found.evidence[0] == "32 predictions computed again, 0 different."
     assert found.evidence[1].startswith("Read once more in another order: probabilities are at most ")
 
 
@@ -87,7 +87,7 @@ def test_a_doctored_prediction_is_found(model: Rationalizer, explained: list[Exp
     found = replay(model.predictor, doctored)
     assert found.found == "broken"
     assert found.says.startswith("1 of 32 predictions, computed again")
-    assert found.evidence[0] == "32 predictions computed again, 1 differ."
+    assert found.evidence[0] == "32 predictions computed again, 1 different."
     assert found.evidence[2:] == (
         f"document 'test-3', rationale: {' '.join(honest.rationale.words)}",
         f"  reported: {honest.prediction.label} (neg 0.25, pos 0.75)",
@@ -166,7 +166,7 @@ def test_a_saved_explanation_is_restored(document: Document) -> None:
 
 def test_saved_predictions_are_computed_again_to_the_bit(replayed: Replayed) -> None:
     found = replayed(lambda _: None)
-    assert (found.found, found.evidence) == ("holds", (f"{N_MANY} saved predictions computed again, 0 differ.",))
+    assert (found.found, found.evidence) == ("holds", (f"{N_MANY} saved predictions computed again, 0 different.",))
     assert re.match(rf"All {N_MANY} saved predictions.*bit for bit\.$", found.says)
 
 
@@ -231,7 +231,7 @@ def test_a_changed_label_is_named(replayed: Replayed, lines: list[str]) -> None:
     assert found.found == "broken"
     assert found.says.startswith(f"1 of {N_MANY} saved explanations are not what the model predicts")
     assert found.evidence == (
-        f"{N_MANY} saved predictions computed again, 1 differ.",
+        f"{N_MANY} saved predictions computed again, 1 different.",
         f"line 291, document {honest['id']!r}: the label is {other!r}, but from the rationale alone it is "
         f"{honest['label']!r}.",
     )
@@ -243,7 +243,7 @@ def test_other_words_of_the_text_are_found_by_their_prediction(
     first = many_explained[0]
     other = to_record(cheats.explained(first.document, ~first.mask, first.prediction))
     found = replayed(lambda records: records[0].update({name: other[name] for name in ("rationale", "ratio")}))
-    assert found.evidence[0] == f"{N_MANY} saved predictions computed again, 1 differ."
+    assert found.evidence[0] == f"{N_MANY} saved predictions computed again, 1 different."
     assert found.evidence[1].startswith(f"line 1, document {first.document.id!r}: the ")
     assert "from the rationale alone it is" in found.evidence[1]
 
@@ -281,7 +281,7 @@ def test_a_changed_field_is_named(
 ) -> None:
     found = replayed(lambda records: change(records[4]))
     assert found.found == "broken"
-    assert f"{N_MANY} saved predictions computed again, 1 differ." == found.evidence[0]
+    assert f"{N_MANY} saved predictions computed again, 1 different." == found.evidence[0]
     assert found.evidence[1].startswith("line 5, document ")
     assert expected in found.evidence[1]
 
@@ -329,5 +329,5 @@ def test_a_model_with_other_labels_and_data_with_other_names_are_refused(
     with pytest.raises(DataError, match=r"explained\.jsonl is from another model.* bad, good.* neg, pos"):
         replay_saved(model, many, path)
     stranger = cheats.explained(Document.from_words(("film",), (), "stranger"), Mask.full(1), cheats.sure("neg"))
-    with pytest.raises(DataError, match=rf"None of the 1 documents.*'stranger'.*{many[0].id!r}.*`id`"):
+    with pytest.raises(DataError, match=rf"No document of.*'stranger'.*{many[0].id!r}.*`id`"):
         replay_saved(model, many, small.write_jsonl(path, [to_record(stranger)]))

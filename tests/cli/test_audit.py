@@ -129,7 +129,7 @@ def test_skip_bad_leaves_out_documents_that_are_too_long(
     train = small.write_csv(here / "train.csv", small.rows(toy.train))
     shown = command("audit", saved_attention, train, "--test", small.write_csv(here / "t.csv", table), "--skip-bad")
     assert ids(audited[0][1]) == ids(toy.test)[1:]
-    assert "Left out 1 of 32 rows: Text 'test-0' has 100000 words" in shown.err
+    assert "Left out 1 of 32 rows: Text 'test-0' has 100,000 words" in shown.err
 
 
 def test_a_broken_guarantee_has_its_own_status(
@@ -161,8 +161,6 @@ def test_whole_audits_every_row_of_one_file(
     [(_, examples, others, *_)] = audited
     assert ids(examples) == ids(tuple(read_examples(reviews, CONFIG)))
     assert others == {}
-    shown = command("audit", saved_attention, reviews, reviews, *COLUMNS, "--whole", status=1)
-    assert "--whole is for one file" in shown.err
 
 
 # What fresh explain saved

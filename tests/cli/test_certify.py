@@ -163,14 +163,6 @@ def test_a_stray_file_is_named(saved: str, here: Path, explain: Explain, command
     assert re.search(r"1 fault\.\nline 1: the predictor is the certified one.*: notes\.txt", shown.out)
 
 
-def test_overwrite_replaces_certificates(saved: str, here: Path, explain: Explain) -> None:
-    explain(saved, *BOTH)
-    before = (here / "certificates.jsonl").read_bytes()
-    small.write_jsonl(here / "in.jsonl", ROWS[:2])
-    explain(saved, *BOTH, "--overwrite")
-    assert len(before.splitlines()) == len((here / "certificates.jsonl").read_bytes().splitlines()) + 1
-
-
 def test_an_interrupt_leaves_no_certificates(
     saved: str, here: Path, monkeypatch: pytest.MonkeyPatch, explain: Explain
 ) -> None:
@@ -184,7 +176,7 @@ def test_an_interrupt_leaves_no_certificates(
         return records(explanation, scores)
 
     monkeypatch.setattr(fresh.reporting.console, "to_record", interrupted)
-    message = "Interrupted. 1 texts are explained; the output is valid. There are no certificates."
+    message = "Interrupted. 1 text explained; the output is valid. There are no certificates."
     assert explain(saved, *BOTH, status=130).last == message
     assert sorted(path.name for path in here.iterdir()) == ["in.jsonl", "out.jsonl"]
 
@@ -193,7 +185,7 @@ def test_a_bad_row_leaves_no_certificates(saved: str, here: Path, explain: Expla
     small.write_jsonl(here / "in.jsonl", [*ROWS, {"id": "r-9", "text": " "}])
     assert explain(saved, *BOTH, status=1).last == (
         "fresh explain: in.jsonl, line 4: the text has no words. Fix the row, or leave such rows out with "
-        "--skip-bad. (3 texts before it are explained and written. There are no certificates.)"
+        "--skip-bad. (3 texts explained and written before it. There are no certificates.)"
     )
     assert sorted(path.name for path in here.iterdir()) == ["in.jsonl", "out.jsonl"]
     explain(saved, *BOTH, "--skip-bad", "--overwrite")

@@ -120,7 +120,7 @@ def test_the_test_split_of_a_corpus_is_read(runs: str, toy: Splits, here: Path, 
 def test_skip_bad_leaves_out_texts_that_are_too_long(pair: tuple[str, ...], here: Path, command: Command) -> None:
     texts = [{"text": text, "label": "pos"} for text in ("a good film", "good " * 5000)]
     shown = command(*pair[:-1], small.write_jsonl(here / "in.jsonl", texts), "--skip-bad")
-    assert shown.err.startswith("Left out 1 of 2 rows: Text 'in-2' has 5000 words")
+    assert shown.err.startswith("Left out 1 of 2 rows: Text 'in-2' has 5,000 words")
     assert shown.out.startswith("1 document ")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import small
 from command import Command
-from fresh.cli.describe import _Description, describe, description_table
+from fresh.cli.describe import describe
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from strategies import documents
@@ -28,59 +28,34 @@ DEV = [example("A B", "pos", "q"), example("a b", "pos", "r"), example("new", "p
 
 
 def test_figures_equal_those_counted_by_hand() -> None:
-    train, dev = describe("toy", {"train": TRAIN, "dev": DEV})
-    assert train == _Description(
-        corpus="toy",
-        split="train",
-        n_documents=3,
-        words=(3, 4),
-        query_words=(pytest.approx(4 / 3), 2),  # type: ignore[arg-type]
-        marked=(0.75, 1),
-        n_marked=2,
-        classes={"neg": 1, "pos": 2},
-        n_seen=0,
-    )
-    assert (dev.marked, dev.n_marked) == (None, 0)
-    assert dev.classes == {"neg": 0, "pos": 3}
-    assert dev.n_seen == 1  # case does not matter, the query does
-
-
-def test_the_table_explains_its_columns() -> None:
     plain = [example("a", "pos"), example("b c", "neg")]
-    sheet = description_table([*describe("toy", {"train": TRAIN, "dev": DEV}), *describe("plain", {"all": plain})])
-    assert sheet.rows == (
+    table = describe([("toy", {"train": TRAIN, "dev": DEV}), ("plain", {"all": plain})])
+    assert table.rows == (
         ("toy", "train", "3", "3 / 4", "1 / 2", ".750 / 1.000", "2", ".333 / .667", "0"),
+        # Case does not matter for documents seen before, the query does.
         ("toy", "dev", "3", "2 / 2", "1 / 1", "–", "–", ".000 / 1.000", "1"),
         ("plain", "all", "2", "2 / 2", "–", "–", "–", ".500 / .500", "0"),
     )
-    assert sheet.notes[2:] == ("Classes of toy: neg, pos.", "Classes of plain: neg, pos.")
-    assert sheet.records[2] == {
-        "corpus": "plain",
-        "split": "all",
-        "documents": 2,
-        "words mean": 1.5,
-        "words most": 2,
-        "query words mean": "",
-        "query words most": "",
-        "words marked mean": "",
-        "words marked most": "",
-        "with marks": 0,
-        "classes": "neg: 1; pos: 1",
-        "seen before": 0,
-    }
+    assert table.notes[2:] == ("Classes of toy: neg, pos.", "Classes of plain: neg, pos.")
+    keys = ["corpus", "split", "documents"]
+    keys += [f"{name} {kind}" for name in ("words", "query words", "words marked") for kind in ("mean", "most")]
+    keys += ["with marks", "classes", "seen before"]
+    toy, _, last = table.records
+    assert list(last) == keys
+    assert list(last.values()) == ["plain", "all", 2, 1.5, 2, *[""] * 4, 0, "neg: 1; pos: 1", 0]
+    assert [toy[key] for key in keys[3:9]] == [3, 4, pytest.approx(4 / 3), 2, 0.75, 1]
 
 
 @given(st.lists(st.tuples(documents(), st.sampled_from("ab")), min_size=1, max_size=6))
 def test_a_repeated_split_has_been_seen_before(pairs: list[tuple[Document, str]]) -> None:
     examples = [Example(document, label) for document, label in pairs]
-    first, second = describe("toy", {"train": examples, "test": [*examples, *examples]})
-    assert (first.n_seen, second.n_seen) == (0, 2 * len(examples))  # repetitions inside a split do not count
-    assert sum(first.classes.values()) == first.n_documents
-    assert first.words[0] <= first.words[1]
+    first, second = describe([("toy", {"train": examples, "test": [*examples, *examples]})]).records
+    # Repetitions inside a split do not count.
+    assert (first["seen before"], second["seen before"]) == (0, 2 * len(examples))
 
 
 # From the paper's table of data: documents, words, query words and words marked of the splits that are here unchanged.
-PAPER = {
+PAPER: dict[tuple[str, ...], tuple[str, str, str, float, float]] = {
     ("movies", "train"): ("1,600", "773 / 2,809", "–", 0.09, 0.5),
     ("movies", "test"): ("199", "795 / 2,122", "–", 0.31, 0.91),
     ("multirc", "train"): ("24,029", "305 / 618", "18 / 92", 0.17, 0.73),
@@ -94,11 +69,13 @@ def test_figures_equal_those_of_the_paper(
     corpus: str, corpora_dir: Path, read_corpus: Callable[[str, Path], Splits]
 ) -> None:
     splits = read_corpus(corpus, corpora_dir)
-    for found in describe(corpus, {part: getattr(splits, part) for part in ("train", "dev", "test")}):
-        if (corpus, found.split) in PAPER:
-            *texts, mean, most = PAPER[corpus, found.split]
-            assert list(found.cells()[2:5]) == texts
-            assert found.marked == pytest.approx((mean, most), abs=0.0051)
+    table = describe([(corpus, {part: getattr(splits, part) for part in ("train", "dev", "test")})])
+    for row, record in zip(table.rows, table.records, strict=True):
+        if row[:2] in PAPER:
+            *texts, mean, most = PAPER[row[:2]]
+            assert list(row[2:5]) == texts
+            marked = (record["words marked mean"], record["words marked most"])
+            assert marked == pytest.approx((mean, most), abs=0.0051)
 
 
 @pytest.mark.usefixtures("here")

@@ -10,7 +10,7 @@ import annotated
 import small
 from command import Command
 from data_files import write
-from fresh.data.annotation import TOOLS, export, export_paths
+from fresh.data.annotation import TOOLS, export
 from fresh.document import Explanation
 from fresh.rationalizer import Rationalizer
 
@@ -68,7 +68,7 @@ def test_texts_are_read_from_standard_input(saved: str, monkeypatch: pytest.Monk
 def test_skip_bad_leaves_out_unusable_rows(saved: str, here: Path, command: Command) -> None:
     small.write_jsonl(here / "in.jsonl", [{"text": text} for text in ("a film", "", "good " * 5000, "a sea")])
     shown = command("export", saved, "--input", "in.jsonl", "--tool=potato", "--output=tasks.jsonl", "--skip-bad")
-    assert "Left out 2 of 4 rows: in.jsonl, line 2: the text has no words. Text 'in-3' has 5000 words" in shown.err
+    assert "Left out 2 of 4 rows: in.jsonl, line 2: the text has no words. Text 'in-3' has 5,000 words" in shown.err
     assert shown.out == "Wrote 2 tasks to tasks.jsonl, and settings for them to tasks.config.yaml.\n"
 
 
@@ -131,8 +131,3 @@ def test_an_interrupted_export_writes_nothing(
     shown = command("export", saved, "--input", data, "--text=review", *DOCCANO, status=130)
     assert shown.err.endswith("\nInterrupted. Nothing was written.\n")
     assert [path.name for path in Path().iterdir()] == [data]
-
-
-def test_the_files_of_an_export_are_known_in_advance(tmp_path: Path) -> None:
-    assert export_paths(tmp_path / "t.jsonl", "doccano") == (tmp_path / "t.jsonl",)
-    assert export_paths(str(tmp_path / "t.json"), "label_studio") == (tmp_path / "t.json", tmp_path / "t.config.xml")

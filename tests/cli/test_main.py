@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,10 @@ import pytest
 import fresh.cli.main
 import small
 from command import Command
-from fresh.cli.main import COMMANDS, main
+from fresh.cli.main import COMMANDS
 from fresh.cli.options import with_flags
-from fresh.config import list_settings
 from fresh.data.splits import Splits
 from fresh.document import Document
-from fresh.methods.config import RunConfig, settings_of_methods
 from fresh.rationalizer import Rationalizer
 
 FRESH = str(Path(sys.executable).with_name("fresh"))
@@ -46,29 +43,14 @@ def run_help(*commands: list[str]) -> str:
     ).stdout
 
 
-def test_help_lists_the_commands_at_once() -> None:
-    shown = run_help([])
+def test_help_of_each_command_has_an_example_and_loads_no_torch() -> None:
+    shown = run_help([], *([command] for command in COMMANDS))
     for command in COMMANDS:
         assert f"\n    {command} " in shown
-    assert shown.endswith("set()\n")
-
-
-def test_help_of_each_command_has_an_example_and_loads_no_torch() -> None:
-    shown = run_help(*([command] for command in COMMANDS))
-    for command in COMMANDS:
         assert f"usage: fresh {command} " in shown
         assert f"\n  fresh {command} " in shown or f"\n  fresh {command}\n" in shown
     assert max(map(len, shown.splitlines())) <= 80
-
-
-def test_help_of_training_names_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["train", "--help"])
-    shown = capsys.readouterr().out
-    words = " ".join(shown.split())
-    for setting in (*list_settings(RunConfig), *(setting for setting, _ in settings_of_methods().values())):
-        assert f"--{setting.name.replace('_', '-')}" in shown
-        assert setting.help.split(".")[0][:40] in words
+    assert run_help([]).endswith("set()\n")
 
 
 def test_training_ends_with_a_report_and_the_folder(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
@@ -139,21 +121,15 @@ def test_a_file_is_explained_line_by_line(
         assert all(text[span["start"] : span["end"]] == span["text"] for span in record["rationale"])
 
 
-def test_lines_with_scores_go_to_standard_output(saved: str, here: Path, command: Command) -> None:
-    shown = command("explain", saved, "--input", write_input("jsonl", here), "--text", "review", "--scores")
-    assert shown.err == ""
-    for number, (record, text) in enumerate(zip(lines(shown.out), TEXTS, strict=True), start=1):
-        assert record["id"] == f"in-{number}"
-        assert record["words"] == list(Document.from_text(text).words)
-        assert len(record["scores"]) == len(record["words"])
-
-
-def test_texts_are_read_from_standard_input(saved: str, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+def test_lines_with_scores_go_to_standard_output(saved: str, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     given = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
-    shown = command("explain", saved, "--input", "-")
-    assert [record["id"] for record in lines(shown.out)] == [f"standard input-{n}" for n in (1, 2, 3)]
+    shown = command("explain", saved, "--input", "-", "--scores")
     assert shown.err == ""
+    for number, (record, text) in enumerate(zip(lines(shown.out), TEXTS, strict=True), start=1):
+        assert record["id"] == f"standard input-{number}"
+        assert record["words"] == list(Document.from_text(text).words)
+        assert len(record["scores"]) == len(record["words"])
 
 
 def test_an_unreadable_input_leaves_no_output(saved: str, here: Path, command: Command) -> None:
@@ -190,7 +166,7 @@ def test_skip_bad_leaves_out_texts_that_are_too_long(saved: str, here: Path, com
     source = small.write_jsonl(here / "in.jsonl", [*rows, {"text": "unlabelled"}])
     shown = command("explain", saved, "--input", source, "--skip-bad")
     assert [record["id"] for record in lines(shown.out)] == ["in-1", "in-3", "in-4", "in-5"]
-    assert shown.err.startswith("Left out 1 of 5 rows: Text 'in-2' has 5000 words")
+    assert shown.err.startswith("Left out 1 of 5 rows: Text 'in-2' has 5,000 words")
     shown = command("evaluate", saved, source, "--skip-bad")
     assert "Left out 2 of 5 rows: in.jsonl, line 5: there is no label. Text 'in-2'" in shown.err
     assert "3 test documents" in shown.out
@@ -226,19 +202,6 @@ def test_an_interrupt_while_loading_is_quiet(monkeypatch: pytest.MonkeyPatch, co
 
     monkeypatch.setattr(fresh.cli.main, "_build_parser", interrupted)
     assert command("train", "x.csv", "--out", "y", status=130).err == "\nInterrupted.\n"
-
-
-def test_diverging_training_is_reported(encoders: dict[str, Path], here: Path, command: Command) -> None:
-    rows = [{"text": f"{word} film", "label": word} for word in ("good", "bad")] * 12
-    file = small.write_csv(here / "in.csv", rows)
-    options = small.options(encoders["bert"], learning_rate=1e30)
-    shown = command("train", file, "--out", "model", *options, status=1)
-    assert re.match(r"fresh train: support model: training diverged in step \d of epoch 1.*learning.rate", shown.last)
-
-
-def test_a_warning_is_one_plain_line(command: Command) -> None:
-    command("explain", "nowhere", "a film", status=1)
-    assert warnings.formatwarning("some text", RuntimeWarning, "file.py", 1) == "Warning: some text\n"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ TABLES: dict[str, list[dict[str, Any]]] = {
     "no-words": [*REVIEWS, {"text": " \n", "label": "good"}],
     "one-class": REVIEWS[::2],
     "no-label": [*REVIEWS, {"text": "a film", "label": None}],
-    "same-ids": [{**REVIEWS[0], "id": "a"}, {**REVIEWS[1], "id": "a"}],
     "span": [{**REVIEWS[0], "rationale": [[2, 99]]}],
     "some-queries": [{**REVIEWS[0], "query": "why?"}, *REVIEWS[1:]],
     "fair": [{"text": "a film", "label": "fair"}],

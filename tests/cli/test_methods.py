@@ -123,9 +123,11 @@ def test_help_names_the_methods_that_have_a_setting(capsys: pytest.CaptureFixtur
         "rationales (lei):",
         "rationales (bastings):",
     ]
+    words = " ".join(" ".join(shown).split())
     flags = [line.split()[0].rstrip(",") for line in shown if line.startswith("  --")]
-    named = {setting.name for setting in list_settings(RunConfig)} | settings_of_methods().keys()
-    assert {f"--{name.replace('_', '-')}" for name in named} <= set(flags)
+    for setting in (*list_settings(RunConfig), *(setting for setting, _ in settings_of_methods().values())):
+        assert f"--{setting.name.replace('_', '-')}" in flags
+        assert setting.help.split(".")[0][:40] in words
     assert len(flags) == len(set(flags))
 
 

@@ -33,7 +33,7 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def done(n_done: int, n_runs: int, name: str = "main") -> str:
-    return f"{n_done} of {n_runs} runs are done. Table: fresh table runs {name}\n"
+    return f"{n_done} of {n_runs} {'run' if n_runs == 1 else 'runs'} done. Table: fresh table runs {name}\n"
 
 
 @pytest.mark.usefixtures("inline")

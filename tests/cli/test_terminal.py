@@ -67,14 +67,6 @@ def test_errors_cannot_control_the_terminal(
     assert is_harmless(capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("nothing", [None, 5, 0.5])
-def test_values_that_are_not_text_are_named(model: Rationalizer, nothing: object) -> None:
-    name = type(nothing).__name__
-    for given in (nothing, [nothing]):
-        with pytest.raises(TypeError, match=rf"^Texts and documents can be explained, got {name}\.$"):
-            model.explain(given)  # type: ignore[call-overload]
-
-
 @pytest.mark.parametrize(("name", "total"), [("data.csv", 3), ("data.jsonl", 3), ("-", None)])
 def test_the_progress_bar_starts_before_the_first_batch_and_knows_its_end(
     name: str, total: int | None, saved: str, here: Path, monkeypatch: pytest.MonkeyPatch, command: Command

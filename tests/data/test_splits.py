@@ -135,7 +135,7 @@ def empty_files(folder: Path, *names: str) -> Path:
             lambda folder: empty_files(folder, "train.csv", "dev.jsonl", "val.csv"),
             r"holds dev\.jsonl and val\.csv for dev",
         ),
-        (lambda _: PAIRS[:3], "3 examples of 2 classes are too few to split off 1 for dev and 1 for test.*`dev`"),
+        (lambda _: PAIRS[:3], "3 examples of 2 classes: too few to split off 1 for dev and 1 for test.*`dev`"),
     ],
 )
 def test_data_that_cannot_be_split_is_refused(tmp_path: Path, make: Callable[[Path], Any], message: str) -> None:

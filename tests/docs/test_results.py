@@ -78,7 +78,7 @@ def test_what_is_out_of_date_is_listed_and_made_again(
 @pytest.fixture
 def pair(results: ModuleType, tmp_path: Path) -> tuple[RunStore, RunStore]:
     """What is there, and a folder with one run of one of its experiments, which is to be added."""
-    old, new = results.unpacked(tmp_path / "old"), RunStore(tmp_path / "new")
+    old, new = results.unpack(tmp_path / "old"), RunStore(tmp_path / "new")
     (new.path / "plans").mkdir(parents=True)
     first = next(run for run in old.read_plan("human")["runs"] if old.read_report(run["key"]))
     shutil.copytree(old.run_folder(first["key"]), new.run_folder(first["key"]))
@@ -108,7 +108,7 @@ def test_new_reports_are_added(results: ModuleType, pair: tuple[RunStore, RunSto
     assert old.read_plan("human") == plan  # the new one has a part of its runs
     results.pack(old)
     packed = results.REPORTS.read_bytes()
-    again = results.unpacked(tmp_path / "again")
+    again = results.unpack(tmp_path / "again")
     assert contents(again) == contents(old)
     results.pack(again)
     assert results.REPORTS.read_bytes() == packed
@@ -166,7 +166,7 @@ def test_a_plan_of_other_runs_is_refused(results: ModuleType, pair: tuple[RunSto
     before = old.read_plan("human")
     plan_some(new, old, [{**before["runs"][0], "key": "new", "seed": 5}])
     with pytest.raises(
-        ConfigError, match=r"human in .* lacks 80 of the 80 runs in runs\.tgz, and has 1 others\..*--renew"
+        ConfigError, match=r"human in .* lacks 80 of the 80 runs in runs\.tgz, and has 1 other\..*--renew"
     ):
         results.add(new, old, renew=False)
     assert old.read_plan("human") == before
@@ -192,11 +192,11 @@ def test_wrong_marks_are_refused(old: str, new: str, message: str, results: Modu
     page = tmp_path / "docs/results/main.md"
     page.write_text(page.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
     with pytest.raises(ConfigError, match=f"^{re.escape(message.format(page))}"):
-        results.filled(RunStore(tmp_path))
+        results.fill_pages(RunStore(tmp_path))
 
 
 def test_every_table_is_on_a_page(results: ModuleType) -> None:
-    found = [name for page in results.PAGES for name in results.MADE.findall(page.read_text(encoding="utf-8"))]
+    found = [name for page in results.PAGES for name in results.MARKED_TABLE.findall(page.read_text(encoding="utf-8"))]
     assert sorted(found) == sorted([*results.TABLES, results.STANDING])
 
 
@@ -204,16 +204,16 @@ def test_every_table_is_on_a_page(results: ModuleType) -> None:
 def test_digests_of_figures_ignore_the_last_digits(
     share: float, same: bool, results: ModuleType, tmp_path: Path
 ) -> None:
-    runs = results.unpacked(tmp_path)
+    runs = results.unpack(tmp_path)
 
     def nudged(line: Line) -> Line:
         return replace(line, points=tuple(point._replace(y=point.y * (1 + share)) for point in line.points))
 
-    for drawn in results.drawings(runs).values():
+    for drawn in results.collect_figures(runs).values():
         panels = tuple(replace(panel, lines=tuple(map(nudged, panel.lines))) for panel in drawn.panels)
         other = replace(drawn, panels=panels)
         assert other != drawn
-        digests = [json.loads(results.manifests(runs, {"a": one}))["figures"]["a"] for one in (drawn, other)]
+        digests = [json.loads(results.describe_experiments(runs, {"a": one}))["figures"]["a"] for one in (drawn, other)]
         assert (digests[0] == digests[1]) == same
 
 

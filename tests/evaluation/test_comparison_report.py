@@ -47,7 +47,7 @@ def test_models_as_markdown() -> None:
         "\n"
         "Ranges are 95 % bootstrap intervals over the documents.\n"
         "\n"
-        "Token F1 is the agreement with people, on the 7 of 1,200 documents that have a human rationale.\n"
+        "Token F1 is the agreement with people, on the 7 of 1,200 documents with a human rationale.\n"
         "\n"
         "p: paired permutation test, on the same documents. "
         "p (Holm): the same, with Holm's correction for the one test in this table.\n"

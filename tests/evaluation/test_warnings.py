@@ -58,8 +58,8 @@ def test_documents_known_from_training_are_counted(trained: Rationalizer, new: l
 
 def test_few_documents_of_one_class(trained: Rationalizer, toy: Splits) -> None:
     model, good = replace(trained, fingerprints=None), [example for example in toy.test if example.label == "pos"]
-    assert_warned(data_warnings(model, good[:12]), r"All documents have the label 'pos'", r"12 documents are few.* 30 ")
-    assert_warned(data_warnings(model, good[:1]), r"All documents have the label 'pos'", r"1 document is few")
+    assert_warned(data_warnings(model, good[:12]), r"All documents have the label 'pos'", r"Only 12 documents.* 30, ")
+    assert_warned(data_warnings(model, good[:1]), r"All documents have the label 'pos'", r"Only 1 document: ")
 
 
 def test_empty_rationales_among_others(trained: Rationalizer, new: list[Example]) -> None:
@@ -71,7 +71,7 @@ def test_empty_rationales_among_others(trained: Rationalizer, new: list[Example]
 
 def test_report_terminal_and_comparison_show_warnings(trained: Rationalizer, toy: Splits) -> None:
     report = evaluate(trained, toy.train[:4]).report
-    assert_warned(report.notes, r"4 of 4 documents were in the training data", r"4 documents are few")
+    assert_warned(report.notes, r"4 of 4 documents were in the training data", r"Only 4 documents")
     file = StringIO()
     show_report(Console(file=file, width=400), report)
     assert all(note in report.to_markdown() and note in file.getvalue() for note in report.notes)
@@ -93,7 +93,7 @@ def test_a_saved_model_knows_its_training_documents(toy: Splits, encoders: dict[
 # Documents that are too long for a network
 
 LONG = Example(Document.from_words(["good"] * 100_000, id="monster"), "pos")
-TOO_LONG = r"'monster' has 100000 words.*4094.*long=chunk.*long=truncate.*max_pieces"
+TOO_LONG = r"'monster' has 100,000 words.*4094.*long=chunk.*long=truncate.*max_pieces"
 
 
 def with_monster(splits: Splits, part: str) -> Splits:

@@ -154,7 +154,7 @@ def test_finished_runs_are_not_repeated(
     monkeypatch.chdir(path.parent)
     out = str(struck.store.path)
     assert main(["run", "grid.toml", "--out", out, "--engine", "ray", "--address", cluster.address]) == 0
-    assert capsys.readouterr().out.startswith("3 of 3 runs are done.")
+    assert capsys.readouterr().out.startswith("3 of 3 runs done.")
     assert read_reports(struck.store) == before
 
 

@@ -110,7 +110,7 @@ def test_a_text_that_cannot_be_read_leaves_no_output(
 ) -> None:
     files = (str(folder / "model"), "--input", str(folder / "few.csv"), "--output", str(tmp_path / "explained.jsonl"))
     assert main(["explain", *files, "--engine", "ray", "--device", "cpu"]) == 1
-    assert "\nfresh explain: Text '1' has 100000 words" in capsys.readouterr().err
+    assert "\nfresh explain: Text '1' has 100,000 words" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -225,7 +225,7 @@ def test_two_processes_do_not_repeat_each_others_work(undisturbed: Path, tmp_pat
     both = [start(undisturbed, out, "--workers", "1", PYTHONPATH=path) for _ in range(2)]
     for process in both:
         said, _ = process.communicate()
-        assert (process.returncode, said.startswith("7 of 7 runs are done.")) == (0, True)
+        assert (process.returncode, said.startswith("7 of 7 runs done.")) == (0, True)
     written = Counter(log.read_text(encoding="utf-8").splitlines())
     assert len(written) == 7 + 2
     assert set(written.values()) == {1}

@@ -43,7 +43,7 @@ def test_random_words_keep_their_order_and_are_the_same_each_time(toy: Splits, e
 def test_human_reads_only_documents_with_a_rationale(toy: Splits, encoders: dict[str, Path]) -> None:
     saying, splits = Saying(), Splits((*toy.train[:16], *toy.train[-4:]), toy.dev[:8], toy.test[:8])
     result = train_method("human", splits, configured("human", encoders["bert"]), RunContext(progress=saying))
-    assert saying.lines[0] == "4 documents without a human rationale are left out."
+    assert saying.lines[0] == "Left out: 4 documents without a human rationale."
     assert result.masks() == [example.human for example in toy.train[:16]]
     with pytest.raises(ValueError, match=rf"'{toy.train[-1].document.id}'.*method=fresh"):
         result.model.explain(toy.train[-1].document)

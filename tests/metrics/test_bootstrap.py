@@ -261,7 +261,7 @@ NUMBERS = r"Labels must be a row of whole numbers from 0.*number_labels\(labels,
 @pytest.mark.parametrize(
     ("gold", "predicted", "message"),
     [
-        ([0, 1], [0], "There are 2 gold labels but 1 predictions"),
+        ([0, 1], [0], "got 1 for 2"),
         ([0, -1], [0, 1], NUMBERS),
         ([0.0, 1.0], [0, 1], NUMBERS),
         (["a", "b"], [0, 1], NUMBERS),

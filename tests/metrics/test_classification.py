@@ -115,7 +115,7 @@ def test_the_mean_brier_score_is_that_of_scikit_learn(sample: tuple[list[str], l
 @pytest.mark.parametrize(
     ("gold", "predicted", "labels", "message"),
     [
-        (["a", "b"], ["a"], ["a"], "There are 2 gold labels but 1 predicted ones"),
+        (["a", "b"], ["a"], ["a"], "got 1 for 2"),
         ([], [], ["a"], "There are no labels to score"),
         (["a"], ["a"], [], "labels must name each class once, got: "),
         (["a"], ["a"], ["a", "b", "a"], "labels must name each class once, got: a, b, a"),

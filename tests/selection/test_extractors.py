@@ -80,8 +80,8 @@ def test_occlusion_of_a_support_model_selects_the_deciding_word(support: Support
 @pytest.mark.parametrize(
     ("scorer", "message"),
     [
-        (LongestWords(extra=1), "4 scores to document 'film', which has 3 words"),
-        (LongestWords(leave_out=1), "scored 1 of 2 documents"),
+        (LongestWords(extra=1), "gave 4 for the 3 of document 'film'"),
+        (LongestWords(leave_out=1), "scored 1 of 2"),
         (LongestWords(value=float("nan")), "score of word 0 in document 'film' is nan"),
     ],
 )

@@ -156,7 +156,7 @@ def test_a_text_that_cannot_be_read_fails_alone(batcher: Batcher, release: Calla
     release()
     finish(*futures)
     assert [future.exception() is None for future in futures] == [True, False, True]
-    assert str(futures[1].exception()).startswith("Text 'long' has 15000 words")
+    assert str(futures[1].exception()).startswith("Text 'long' has 15,000 words")
 
 
 def test_cancelled_requests_are_dropped(batcher: Batcher, release: Callable[[], None]) -> None:
@@ -369,7 +369,7 @@ def test_overload_and_timeouts_are_answered_with_retry_after(place: str) -> None
         assert "longer than 0.3 seconds" in slow.json()["detail"]
         full = client.post(address, json={"text": TEXT})
         assert (full.status_code, full.headers["retry-after"]) == (503, "1")
-        assert "'one-length' is overloaded: 1 texts wait" in full.json()["detail"]
+        assert "'one-length' is overloaded: 1 text waiting" in full.json()["detail"]
         release()
         time.sleep(0.3)
         assert client.post(address, json={"text": TEXT}).status_code == 200

@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[bytes | str, str, int, str]] = {
     "query": ("text,query\ngood film,why\n", "reviews.csv", 422, r"line 2: the row has a query.*without queries"),
     "rows": (csv_table(51), "reviews.csv", 422, r"more than 50 rows"),
     "bad rows": ("x\n" * 51, "in.jsonl", 422, r"more than 50 rows"),
-    "long": (f"text\n{TEXT}\n{TEXT}\n{LONG}\n", "a.csv", 422, r"line 4: text 'a-3' has 15000 words.*skip_bad"),
+    "long": (f"text\n{TEXT}\n{TEXT}\n{LONG}\n", "a.csv", 422, r"line 4: text 'a-3' has 15,000 words.*skip_bad"),
     "characters": (
         f"text\n{TEXT}\n{'a' * 100_001}\n",
         "a.csv",
@@ -130,7 +130,7 @@ def test_a_form_is_checked_before_the_file(job_client: TestClient) -> None:
 def test_invalid_rows_are_left_out_on_request(job_client: TestClient) -> None:
     record = upload(job_client, f"text\n{TEXT}\n \n{LONG}\n", skip_bad=True).json()
     left_out = (
-        r"Left out 2 of 3 rows: reviews\.csv, line 3: the text has no words\. .*line 4: text 'reviews-3' has 15000"
+        r"Left out 2 of 3 rows: reviews\.csv, line 3: the text has no words\. .*line 4: text 'reviews-3' has 15,000"
     )
     assert record["rows"] == 1
     assert re.match(left_out, record["left_out"])  # known from the start
@@ -148,9 +148,9 @@ def test_texts_found_too_long_later_are_left_out_or_end_the_job(
     record = upload(job_client, f"text\n{TEXT}\n{TEXT}\n{LONG}\n", skip_bad=skip_bad).json()
     record = finished(job_client, record["id"])
     assert record["state"] == ("done" if skip_bad else "failed")
-    told, match = record["problem"], r"Text 'reviews-3' has 15000 words.* \(2 texts are explained"
+    told, match = record["problem"], r"Text 'reviews-3' has 15,000 words.* \(2 texts are explained"
     if skip_bad:
-        told, match = record["left_out"], r"Left out 1 of 3 rows: Text 'reviews-3' has 15000 words"
+        told, match = record["left_out"], r"Left out 1 of 3 rows: Text 'reviews-3' has 15,000 words"
     assert re.match(match, told)
 
 

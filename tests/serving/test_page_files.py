@@ -130,7 +130,7 @@ def test_the_ratio_is_set_for_models_with_a_range(page: Page, url: str) -> None:
 def test_invalid_rows_are_reported_with_the_way_out(page: Page, url: str) -> None:
     choose(page, url, f'{{"text": "{TEXT}"}}\n{{"text": "{"film " * 6000}"}}\n', "r.jsonl")
     explain_all(page)
-    expect(page.locator("#batch-problem")).to_contain_text("r.jsonl, line 2: text 'r-2' has 6000 words")
+    expect(page.locator("#batch-problem")).to_contain_text("r.jsonl, line 2: text 'r-2' has 6,000 words")
     expect(page.locator("#batch-problem")).to_contain_text("“Skip rows that cannot be used”")
     page.get_by_text("Skip rows that cannot be used", exact=True).click()
     explain_all(page)

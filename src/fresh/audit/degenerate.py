@@ -67,7 +67,7 @@ def check_content(explained: Sequence[Explanation]) -> Verdict:
     """See whether rationales say something to a reader."""
     name = "degenerate rationales"
     if len(explained) < MIN_RATIONALES:
-        says = f"There are {len(explained)} documents, but a statement about all needs at least {MIN_RATIONALES}."
+        says = f"A statement about all needs at least {MIN_RATIONALES} documents, got {len(explained)}."
         return Verdict(name, "not run", says)
     findings = find_degenerate(
         [item.document for item in explained],

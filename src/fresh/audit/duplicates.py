@@ -13,6 +13,7 @@ import numpy as np
 from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Document, Example
 from fresh.reporting.report import Verdict
+from fresh.text import plural
 
 # Jaccard similarity of the sets of three-word runs from which two texts are near-duplicates.
 THRESHOLD = 0.8
@@ -70,16 +71,19 @@ class Overlap:
             text = f"No example of {self.later} has a duplicate or near-duplicate in {self.earlier}."
         else:
             share = (self.n_exact + self.n_near) / self.n_examples
+            have = "has" if self.n_exact == 1 else "have"
             text = (
-                f"Of {self.n_examples} examples of {self.later}, {self.n_exact} have a duplicate in {self.earlier} and "
-                f"{self.n_near} a near-duplicate ({share:.1%} together)."
+                f"Of {plural(self.n_examples, 'example')} of {self.later}, {self.n_exact} {have} a duplicate in "
+                f"{self.earlier} and {self.n_near} a near-duplicate ({share:.1%} together)."
             )
         if self.n_labels_differ:
             text += f" In {self.n_labels_differ} of {self.n_pairs} such pairs, the labels differ."
         if self.n_repeated:
+            examples = f"{plural(self.n_repeated, 'example')} of {self.later}"
             text += (
-                f" {self.n_repeated} examples of {self.later} ask another question about a document of {self.earlier}. "
-                "This is normal where a corpus has several questions for each text, but the text is not new."
+                f" {examples} {'asks' if self.n_repeated == 1 else 'ask'} another question about a document of "
+                f"{self.earlier}. This is normal where a corpus has several questions for each text, but the text is "
+                "not new."
             )
         return text
 

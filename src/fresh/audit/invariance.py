@@ -15,6 +15,7 @@ from fresh.progress import SILENT, Progress
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.report import Verdict
 from fresh.selection.extractors import Extractor
+from fresh.text import plural
 
 # Letters of several scripts, whose tokens differ in number and length.
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'-éßжΩא中か한👍"
@@ -163,17 +164,18 @@ def check_invariance(
             rows = zip(items, changes, originals[places], changed, strict=True)
             counterexamples += [row for row in rows if not _is_unchanged(*row)]
             kinds.update(change.kind for change in changes)
-            advance(len(changes), f"{len(counterexamples)} counterexamples")
+            advance(len(changes), plural(len(counterexamples), "counterexample"))
     counts = ", ".join(f"{kinds[kind]:,} {kind}" for kind in CHANGES if kinds[kind])
     n_found, n_documents = len(counterexamples), min(n_trials, len(explained))
-    tried = f"{n_trials:,} trials on {n_documents:,} documents; dropped words {counts}; {n_found:,} counterexamples."
+    tried = f"{plural(n_trials, 'trial')} on {plural(n_documents, 'document')}; dropped words {counts}; "
+    tried += f"{plural(n_found, 'counterexample')}."
     evidence = (tried, *chain.from_iterable(_show(*row) for row in counterexamples[:MAX_SHOWN]))
     if n_found:
-        says = f"In {n_found:,} of {n_trials:,} trials, words outside the rationale changed the prediction."
+        says = f"In {n_found:,} of {plural(n_trials, 'trial')}, words outside the rationale changed the prediction."
         return Verdict("invariance", "broken", says, evidence)
     says = (
-        f"Words outside the rationale were changed {n_trials:,} times: every time, the rationale and the probabilities "
-        "stayed the same, bit for bit."
+        f"Words outside the rationale were changed {plural(n_trials, 'time')}: every time, the rationale and the "
+        "probabilities stayed the same, bit for bit."
     )
     return Verdict("invariance", "holds", says, evidence)
 
@@ -221,8 +223,8 @@ def _show(item: Explanation, change: Change, before: Explanation, after: Explana
         f"document {document.id!r}, dropped words {change.kind}; selected words are in brackets:",
         f"  before: {_bracketed(document, mask)}",
         f"  after: {_bracketed(change.document, change.mask)}",
-        f"  mask before: {mask.spans} of {len(mask)} words",
-        f"  mask after: {change.mask.spans} of {len(change.mask)} words",
+        f"  mask before: {mask.spans} of {plural(len(mask), 'word')}",
+        f"  mask after: {change.mask.spans} of {plural(len(change.mask), 'word')}",
         *([f"  query: {' '.join(document.query)}"] if document.query else []),
         f"  rationale before: {' '.join(before.rationale.words)}",
         f"  rationale after: {' '.join(after.rationale.words)}",

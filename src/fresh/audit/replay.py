@@ -17,6 +17,7 @@ from fresh.predictor import Predictor, rationale_text
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.report import Verdict
+from fresh.text import plural
 
 # Counterexamples that are shown whole; all are counted.
 MAX_SHOWN = 3
@@ -54,11 +55,11 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
     for start in range(0, len(rationales), BATCH_SIZE):  # the same batches round in the same way
         again += predictor.predict(rationales[start : start + BATCH_SIZE])
     different = [pair for pair in zip(explained, again, strict=True) if pair[0].prediction != pair[1]]
-    counted = f"{len(explained):,} predictions computed again, {len(different):,} differ."
+    counted = f"{plural(len(explained), 'prediction')} computed again, {len(different):,} different."
     if different:
         says = (
-            f"{len(different):,} of {len(explained):,} predictions, computed again from the words of their rationales "
-            "alone, differ from those reported."
+            f"{len(different):,} of {plural(len(explained), 'prediction')}, computed again from the words of their "
+            f"rationales alone, {'differs' if len(different) == 1 else 'differ'} from those reported."
         )
         return Verdict("replay", "broken", says, (counted, *_describe_differences(different)))
     # In the same order, a predictor that an extractor secretly informs would repeat itself: 1.0 apart in another order.
@@ -260,7 +261,7 @@ def replay_saved(model: Rationalizer, documents: Sequence[Document], path: Path)
     matched = match_documents(saved, documents)
     if not any(matched):
         raise DataError(
-            f"None of the {len(saved):,} documents of {path.name} is in the data: the first is {saved[0].id!r}, but "
+            f"No document of {path.name} is in the data: the first is {saved[0].id!r}, but "
             f"the data begins with {documents[0].id!r}. Give the file that was explained, with the same `id`."
         )
     tally, known = _Tally(), {document.id for document in documents}
@@ -300,8 +301,8 @@ def restore(saved: SavedExplanation, document: Document, tally: _Tally) -> Expla
         tally.add(saved, whole)
         return None
     if saved.ratio != explanation.ratio:
-        n_kept = len(explanation.rationale.words)
-        tally.add(saved, f"the ratio is {saved.ratio!r}, but {n_kept} of {len(document.words)} words are kept.")
+        n_kept, n_words = len(explanation.rationale.words), plural(len(document.words), "word")
+        tally.add(saved, f"the ratio is {saved.ratio!r}, but {n_kept} of {n_words} are kept.")
     stated, expected = saved.probability, prediction.probability
     if stated != expected:
         tally.add(saved, f"the probability is {stated!r}, but that of its label {saved.label!r} is {expected!r}.")
@@ -359,10 +360,10 @@ def _saved_verdict(tally: _Tally, n_saved: int, missing: Sequence[str], n_docume
         has, rest = "has" if len(missing) == 1 else "have", len(missing) - MAX_NAMED
         named = ", ".join(map(repr, missing[:MAX_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
         left_out = (
-            f"{len(missing):,} of {n_documents:,} documents of the data {has} no prediction in the file.",
+            f"{len(missing):,} of {plural(n_documents, 'document')} of the data {has} no prediction in the file.",
             f"Without a prediction: {named}.",
         )
-    counted = f"{n_saved:,} saved predictions computed again, {len(tally.lines):,} differ."
+    counted = f"{plural(n_saved, 'saved prediction')} computed again, {len(tally.lines):,} different."
     batches = (INCOMPLETE_BATCHES.format(count=tally.n_near),) if tally.n_near else ()
     if tally.differences:
         n_more = len(tally.differences) - MAX_NAMED

@@ -14,6 +14,7 @@ from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.report import Verdict
 from fresh.selection.extractors import SaliencyExtractor, score_validated, select_masks
 from fresh.selection.tagger import Tagger
+from fresh.text import plural
 
 NAME = "asked class"
 # Share of the predictions that must stay when words are selected for another class.
@@ -49,9 +50,10 @@ class _Outcome:
             return f"{text}."
         share_followed = self.n_followed / max(1, self.n_other)
         return (
-            f"{text}; of {self.n_other:,} documents with words for another class than the prediction, {self.n_kept:,} "
-            f"({self.share_kept:.1%}) keep their prediction and {self.n_followed:,} ({share_followed:.1%}) change "
-            f"it to that class; {self.n_same:,} of {self.n_documents:,} rationales stay the same."
+            f"{text}; of {plural(self.n_other, 'document')} with words for another class than the prediction, "
+            f"{self.n_kept:,} ({self.share_kept:.1%}) keep their prediction and {self.n_followed:,} "
+            f"({share_followed:.1%}) change it to that class; {self.n_same:,} of "
+            f"{plural(self.n_documents, 'rationale')} stay the same."
         )
 
 

@@ -20,8 +20,6 @@ audited.
 
   fresh audit my-model reviews.csv --text review --label sentiment \\
       --markdown audit.md
-  fresh audit my-model train.jsonl --dev dev.jsonl --test test.jsonl \\
-      --trials 10000 --json audit.json
   fresh audit sst-model sst --data-dir corpora
   fresh audit my-model new.csv --whole           for data that is all new
   fresh audit my-model reviews.csv --explained explained.jsonl
@@ -52,26 +50,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh audit MODEL DATA [DATA ...] [options]"
     options.add_shared(parser, "model", "data", "--data-dir")
     parser.add_argument("--whole", action="store_true", help="Audit all of DATA, which is new to the model")
-    text = "Only replay what fresh explain wrote for all of DATA; needs no labels"
-    parser.add_argument("--explained", metavar="FILE", help=text)
+    parser.add_argument("--explained", metavar="FILE", help="Only replay what fresh explain wrote; needs no labels")
     parser.add_argument("--trials", type=int, metavar="N", help=f"Number of changes to try (default: {_TRIALS})")
-    text = "Seed of the splits and the trials (default: the seed of the training)"
-    parser.add_argument("--seed", type=int, metavar="N", help=text)
+    parser.add_argument("--seed", type=int, metavar="N", help="Seed of splits and trials (default: the training's)")
     options.add_files(parser, _FILES)
     options.add_shared(parser, "--overwrite", "--device")
     options.add_data_settings(parser, (*options.LABEL_SETTINGS, "dev", "test", "dev_share", "test_share"))
 
 
 def run(args: argparse.Namespace) -> int:
-    from fresh._io import write_text
     from fresh.progress import Terminal
 
     for source in (args.data[0], args.explained):
         options.check_outputs(args, args.json, args.markdown, args.html, source=source)
     result = _audit(args, Terminal()) if args.explained is None else _replay(args)
-    for path, text in ((args.json, result.to_json()), (args.markdown, result.to_markdown())):
-        if path:
-            write_text(Path(path), text)
+    options.write_texts(args, {"json": result.to_json, "markdown": result.to_markdown})
     return 0 if result.holds else _BROKEN
 
 
@@ -99,7 +92,6 @@ def _audit(args: argparse.Namespace, progress: "Progress") -> "Audit":
 
 
 def _replay(args: argparse.Namespace) -> "Audit":
-    """Compute saved answers again from the saved rationales alone."""
     from fresh.audit import Audit, replay_saved
     from fresh.data.splits import BadRows, read_documents
 
@@ -130,8 +122,9 @@ def _read_data(
     from fresh.pipeline import read_splits, resolve_settings
     from fresh.selection.extractors import HumanRationales
 
-    bad, others = BadRows(), {}
+    bad = BadRows()
     examples: Sequence[Example]
+    others: dict[str, Sequence[Example]] = {}
     if args.whole:
         if len(args.data) > 1 or args.data_dir:
             raise ValueError("--whole is for one file that is new to the model: give only that file.")
@@ -145,11 +138,10 @@ def _read_data(
     if options.data_config(args).skip_bad:
         examples = drop_too_long_examples(examples, model, bad)
     options.report_bad_rows(bad)
-    return examples, dict(others)
+    return examples, others
 
 
 def _show(audit: "Audit") -> None:
-    """Print the verdicts with their evidence, and what the guarantee covers."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
@@ -171,7 +163,7 @@ def _show(audit: "Audit") -> None:
         for line in verdict.evidence:
             show(Text(line.translate(CONTROL_PICTURES), "dim"), 4)
     show(Text(f"\n{audit.guarantee}\n"))
-    broken = [verdict.name for verdict in audit.verdicts if verdict.found == "broken"]
-    suspicious = [verdict.name for verdict in audit.verdicts if verdict.found == "look here"]
-    summary = f"Broken: {', '.join(broken)}." if broken else "Nothing is broken."
-    show(Text(summary + (f" Look at: {', '.join(suspicious)}." if suspicious else "")))
+    broken = ", ".join(verdict.name for verdict in audit.verdicts if verdict.found == "broken")
+    suspicious = ", ".join(verdict.name for verdict in audit.verdicts if verdict.found == "look here")
+    summary = f"Broken: {broken}." if broken else "Nothing is broken."
+    show(Text(f"{summary} Look at: {suspicious}." if suspicious else summary))

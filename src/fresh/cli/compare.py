@@ -1,11 +1,12 @@
 import argparse
 import glob
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fresh.cli import options
+from fresh.text import plural
 
 if TYPE_CHECKING:
     from fresh.evaluation.comparison_report import ComparisonReport
@@ -35,27 +36,28 @@ _FILES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh compare MODEL MODEL [MODEL ...] --data FILE [options]"
-    text = (
-        "Folder of a saved model, its name on the Hugging Face Hub, NAME=MODEL, or NAME=PATTERN for runs with several "
-        "seeds"
-    )
+    text = "Folder of a saved model, its name on the Hugging Face Hub, NAME=MODEL, or NAME=PATTERN for several seeds"
     parser.add_argument("models", nargs="+", metavar="MODEL", help=text)
     text = "File with labeled texts, or the name of a corpus, of which the test split is used"
     parser.add_argument("--data", required=True, metavar="FILE", help=text)
     options.add_shared(parser, "--data-dir")
-    text = "Test all other models against this one (default: test each pair)"
-    parser.add_argument("--against", metavar="MODEL", help=text)
+    parser.add_argument("--against", metavar="MODEL", help="Test all others against this one (default: each pair)")
     options.add_files(parser, _FILES)
     options.add_shared(parser, "--overwrite", "--device")
     options.add_data_settings(parser, options.LABEL_SETTINGS)
 
 
 def run(args: argparse.Namespace) -> None:
-    from fresh._io import write_text
     from fresh.evaluation.comparison import compare, compare_groups
     from fresh.progress import Terminal
 
-    _check_outputs(args)
+    outputs = {kind: path for kind in _FILES if (path := getattr(args, kind)) is not None}
+    for kind, path in outputs.items():
+        if path == "-":
+            raise ValueError(f"--{kind} needs a file: standard output has the tables.")
+        if list(outputs.values()).count(path) > 1:
+            raise ValueError(f"{path} is named for two outputs. Give each output its own file.")
+    options.check_outputs(args, *outputs.values(), source=args.data)
     places = _find_models(args.models)
     against = args.against and _without_slash(args.against)
     groups = {name: _LazyModels({path: path for path in paths}, args.device) for name, paths in places.items()}
@@ -66,12 +68,8 @@ def run(args: argparse.Namespace) -> None:
     else:
         report = compare_groups(groups, examples, Terminal(), against)
     _show(report)
-    if args.json is not None:
-        write_text(Path(args.json), report.to_json())
-    if args.markdown is not None:
-        write_text(Path(args.markdown), report.to_markdown())
-    if args.html is not None:
-        write_text(Path(args.html), report.to_html(Path(args.data).name))
+    texts = {"json": report.to_json, "markdown": report.to_markdown}
+    options.write_texts(args, {**texts, "html": lambda: report.to_html(Path(args.data).name)})
 
 
 class _LazyModels(Mapping[str, "Rationalizer"]):
@@ -91,16 +89,6 @@ class _LazyModels(Mapping[str, "Rationalizer"]):
 
     def __len__(self) -> int:
         return len(self.places)
-
-
-def _check_outputs(args: argparse.Namespace) -> None:
-    paths = {kind: getattr(args, kind) for kind in _FILES if getattr(args, kind) is not None}
-    for kind, path in paths.items():
-        if path == "-":
-            raise ValueError(f"--{kind} needs a file: standard output has the tables.")
-        if list(paths.values()).count(path) > 1:
-            raise ValueError(f"{path} is named for two outputs. Give each output its own file.")
-    options.check_outputs(args, *paths.values(), source=args.data)
 
 
 def _find_models(arguments: Sequence[str]) -> dict[str, list[str]]:
@@ -151,29 +139,21 @@ def _match_models(argument: str, pattern: str) -> list[str]:
 
 def _show(report: "ComparisonReport") -> None:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from fresh.evaluation.comparison_report import TEST_HEADER
     from fresh.highlight import CONTROL_PICTURES
 
-    title = "1 document" if report.n_documents == 1 else f"{report.n_documents:,} documents"
-    _print_table(title, report.header, report.score_cells())
-    _print_table("Differences", TEST_HEADER, report.test_cells())
+    console = Console()
+    scores = (plural(report.n_documents, "document"), report.header, report.score_cells())
+    for title, header, rows in (scores, ("Differences", TEST_HEADER, report.test_cells())):
+        table = Table(title=title, title_justify="left", show_lines=True)
+        table.add_column(header[0], overflow="fold")  # names are wrapped, figures are not
+        for head in header[1:]:
+            table.add_column(head, justify="left" if head == "measure" else "right", no_wrap=True)
+        for cells in rows:
+            table.add_row(*(Text(cell.translate(CONTROL_PICTURES)) for cell in cells))
+        console.print(table)
     for note in report.notes:
-        Console().print(note.translate(CONTROL_PICTURES), highlight=False, markup=False)
-
-
-def _print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print figures with their ranges below; names are wrapped, figures are not."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from fresh.highlight import CONTROL_PICTURES
-
-    table = Table(title=title, title_justify="left", show_lines=True)
-    table.add_column(header[0], overflow="fold")
-    for head in header[1:]:
-        table.add_column(head, justify="left" if head == "measure" else "right", no_wrap=True)
-    for cells in rows:
-        table.add_row(*(Text(cell.translate(CONTROL_PICTURES)) for cell in cells))
-    Console().print(table)
+        console.print(note.translate(CONTROL_PICTURES), highlight=False, markup=False)

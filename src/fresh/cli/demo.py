@@ -35,8 +35,7 @@ _N_SHOWN = {True: 2, False: 1}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = "Folder for the model (default: %(default)s)"
-    parser.add_argument("--out", type=Path, default="fresh-demo", metavar="MODEL", help=text)
+    parser.add_argument("--out", type=Path, default="fresh-demo", metavar="MODEL", help="Folder (default: %(default)s)")
     add_shared(parser, "--overwrite")
 
 
@@ -70,7 +69,7 @@ def _choose_examples(examples: "Sequence[Example]", model: "Rationalizer") -> "l
     pairs = list(zip(explained, model.explain([example.document for example in explained]), strict=True))
     chosen: list[tuple[Example, Explanation]] = []
     for is_right, number in _N_SHOWN.items():
-        matching = [pair for pair in pairs if (pair[0].label == pair[1].prediction.label) is is_right]
         for label in model.labels:
-            chosen += [pair for pair in matching if pair[0].label == label][:number]
+            own = [pair for pair in pairs if pair[0].label == label]
+            chosen += [pair for pair in own if (pair[1].prediction.label == label) is is_right][:number]
     return chosen

@@ -3,8 +3,7 @@
 import argparse
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,17 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh describe DATA [DATA ...] [options]"
     parser.add_argument("data", nargs="+", metavar="DATA", help="Files, folders, or names of the paper's corpora")
     options.add_shared(parser, "--data-dir")
-    text = "Format of the table (default: markdown)"
-    parser.add_argument("--as", dest="form", choices=("markdown", "csv", "latex"), help=text)
-    parser.add_argument("--output", default="-", metavar="FILE", help="Write to a file")
-    options.add_shared(parser, "--overwrite")
+    parser.add_argument("--as", dest="form", choices=("markdown", "csv", "latex"), help="Format (default: markdown)")
+    options.add_shared(parser, "--output", "--overwrite")
     options.add_data_settings(parser, (*options.LABEL_SETTINGS, "dev", "test"))
 
 
 def run(args: argparse.Namespace) -> None:
     options.check_outputs(args, args.output, source=args.data[0])
-    described = [one for name in args.data for one in describe(Path(name).name or name, _read(name, args))]
-    show_table(description_table(described), args.form, args.output)
+    table = describe((Path(name).name or name, _read(name, args)) for name in args.data)
+    show_table(table, args.form, args.output)
 
 
 def _read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example]]":
@@ -78,88 +75,40 @@ def _read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example
     return parts if len(parts) > 1 else {"all": parts["train"]}
 
 
-@dataclass(frozen=True, slots=True)
-class _Description:
-    """One split of a corpus in numbers; each pair is a mean and a maximum."""
+def describe(corpora: "Iterable[tuple[str, Mapping[str, Sequence[Example]]]]") -> "Table":
+    """Make a table with a row for each split of each corpus.
 
-    corpus: str
-    split: str
-    n_documents: int
-    words: tuple[float, float]
-    query_words: tuple[float, float] | None
-    """None without queries."""
-    marked: tuple[float, float] | None
-    """Share of the words in human rationales; None without any."""
-    n_marked: int
-    """Documents with a human rationale."""
-    classes: Mapping[str, int]
-    """Documents of each label of the corpus, sorted by label."""
-    n_seen: int
-    """Documents that an earlier split holds already."""
-
-    def cells(self) -> tuple[str, ...]:
-        """Format a row of the table."""
-        from fresh.metrics.bootstrap import short
-
-        shares = " / ".join(short(count / self.n_documents) for count in self.classes.values())
-        words, query = (
-            _NONE if pair is None else f"{pair[0]:,.0f} / {pair[1]:,.0f}" for pair in (self.words, self.query_words)
-        )
-        marked = _NONE if self.marked is None else " / ".join(map(short, self.marked))
-        n_marked = f"{self.n_marked:,}" if self.n_marked else _NONE
-        counts = (f"{self.n_documents:,}", words, query, marked, n_marked, shares, f"{self.n_seen:,}")
-        return (self.corpus, self.split, *counts)
-
-    def record(self) -> dict[str, object]:
-        """Return all figures in full."""
-        record: dict[str, object] = {"corpus": self.corpus, "split": self.split, "documents": self.n_documents}
-        pairs = {"words": self.words, "query words": self.query_words, "words marked": self.marked}
-        for name, pair in pairs.items():
-            record[f"{name} mean"], record[f"{name} most"] = pair or ("", "")
-        classes = "; ".join(f"{label}: {count}" for label, count in self.classes.items())
-        return {**record, "with marks": self.n_marked, "classes": classes, "seen before": self.n_seen}
-
-
-def describe(corpus: str, parts: "Mapping[str, Sequence[Example]]") -> list[_Description]:
-    """Describe each split of a corpus.
-
-    :param parts: Examples by split, the earliest first; each split has at least one.
+    :param corpora: Names, and examples by split, the earliest first; each split has at least one.
     """
     from fresh.audit.duplicates import normalize
-
-    labels = sorted({example.label for examples in parts.values() for example in examples})
-    seen: set[tuple[str, str]] = set()
-    described: list[_Description] = []
-    for split, examples in parts.items():
-        keys = [normalize(example.document) for example in examples]
-        counts = Counter(example.label for example in examples)
-        query_lengths = [len(example.document.query) for example in examples]
-        shares = [example.human.ratio for example in examples if example.human is not None and example.human.ratio]
-        split_described = _Description(
-            corpus=corpus,
-            split=split,
-            n_documents=len(examples),
-            words=_spread([len(example.document.words) for example in examples]),
-            query_words=_spread(query_lengths) if any(query_lengths) else None,
-            marked=_spread(shares) if shares else None,
-            n_marked=len(shares),
-            classes={label: counts[label] for label in labels},
-            n_seen=sum(key in seen for key in keys),
-        )
-        described.append(split_described)
-        seen |= set(keys)  # after the split, so that repetitions inside it do not count
-    return described
-
-
-def _spread(values: Sequence[float]) -> tuple[float, float]:
-    return statistics.fmean(values), max(values)
-
-
-def description_table(described: Sequence[_Description]) -> "Table":
-    """Make a table of all splits of all corpora."""
+    from fresh.metrics.bootstrap import short
     from fresh.reporting.tables import Table
 
-    labels = {one.corpus: ", ".join(one.classes) for one in described}
-    notes = (*_NOTES, *(f"Classes of {corpus}: {names}." for corpus, names in labels.items()))
-    rows = tuple(one.cells() for one in described)
-    return Table(_HEADER, rows, tuple(one.record() for one in described), 2, notes=notes)
+    notes, rows, records = list(_NOTES), list[tuple[str, ...]](), list[dict[str, object]]()
+    for corpus, parts in corpora:
+        labels = sorted({example.label for examples in parts.values() for example in examples})
+        notes.append(f"Classes of {corpus}: {', '.join(labels)}.")
+        seen: set[tuple[str, str]] = set()
+        for split, examples in parts.items():
+            keys = [normalize(example.document) for example in examples]
+            n_seen = sum(key in seen for key in keys)
+            seen |= set(keys)  # after the split, so that repetitions inside it do not count
+            counts = Counter(example.label for example in examples)
+            n_query = [len(example.document.query) for example in examples]
+            shares = [example.human.ratio for example in examples if example.human is not None and example.human.ratio]
+            record: dict[str, object] = {"corpus": corpus, "split": split, "documents": len(examples)}
+            cells = [corpus, split, f"{len(examples):,}"]
+            figures: dict[str, tuple[Sequence[float], Callable[[float], str]]] = {
+                "words": ([len(example.document.words) for example in examples], "{:,.0f}".format),
+                "query words": (n_query if any(n_query) else [], "{:,.0f}".format),
+                "words marked": (shares, short),
+            }
+            for name, (values, write) in figures.items():
+                pair = (statistics.fmean(values), max(values)) if values else None
+                record[f"{name} mean"], record[f"{name} most"] = pair or ("", "")
+                cells.append(" / ".join(map(write, pair)) if pair else _NONE)
+            classes = "; ".join(f"{label}: {counts[label]}" for label in labels)
+            records.append({**record, "with marks": len(shares), "classes": classes, "seen before": n_seen})
+            class_shares = " / ".join(short(counts[label] / len(examples)) for label in labels)
+            rows.append((*cells, f"{len(shares):,}" if shares else _NONE, class_shares, f"{n_seen:,}"))
+    return Table(_HEADER, tuple(rows), tuple(records), 2, notes=tuple(notes))

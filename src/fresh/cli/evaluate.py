@@ -13,7 +13,6 @@ rationales, and the agreement with human rationales, if the data has any.
 
   fresh evaluate my-model more.csv --text review --label sentiment
   fresh evaluate my-model more.csv --html report.html --json report.json
-  fresh evaluate my-model movies.tar.gz --eraser results.jsonl
   fresh evaluate my-model movies --data-dir corpora
 """
 _FILES = {
@@ -37,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
-    from fresh._io import write_text
     from fresh.evaluation.evaluation import evaluate
     from fresh.evaluation.html_report import write_html_report
     from fresh.progress import Terminal
@@ -51,10 +49,7 @@ def run(args: argparse.Namespace) -> None:
     show_report(Console(), evaluation.report)
     if args.html:
         write_html_report(Path(args.html), load(), evaluation, args.model, args.data)
-    if args.json:
-        write_text(Path(args.json), evaluation.report.to_json())
-    if args.markdown:
-        write_text(Path(args.markdown), evaluation.report.to_markdown())
+    options.write_texts(args, {"json": evaluation.report.to_json, "markdown": evaluation.report.to_markdown})
     if args.eraser:
         evaluation.write_eraser(Path(args.eraser))
     if written:

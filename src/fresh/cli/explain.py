@@ -1,16 +1,15 @@
-"""`fresh explain`, on this machine or on a Ray cluster."""
-
 import argparse
 import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from fresh._io import atomic_write
+from fresh._io import atomic_write, open_lines
 from fresh.cli import options
+from fresh.text import plural
 
 if TYPE_CHECKING:
     from fresh.document import Document, Explanation
@@ -29,27 +28,20 @@ Classify text and show the words that each answer was computed from.
       --output explained.jsonl
   fresh explain my-model --input reviews.csv --text review \\
       --output explained.jsonl --certify certificates.jsonl
-  fresh explain my-model --input reviews.csv --text review \\
-      --output explained.jsonl --engine ray --address 10.0.0.1:6379
 
 With --engine ray, all nodes of a Ray cluster explain a large file, one model
-for each GPU or, without GPUs, for each core. The output has the same lines in
-the same order. Only this machine needs to see the files.
+for each GPU or, without GPUs, for each core. Only this machine needs to see the
+files. The output is the same.
 """
-_ONE_MACHINE = {"text_given": "TEXT", "curve": "--curve", "certify": "--certify"}
-"""Options that do not work on a cluster."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh explain MODEL [TEXT] [options]"
     options.add_shared(parser, "model")
     parser.add_argument("text_given", nargs="?", metavar="TEXT", help="A text to explain")
-    text = "The query about TEXT; with --input, the column with queries"
-    parser.add_argument("--query", metavar="QUERY", help=text)
-    text = "File with many texts; - for JSON lines from standard input"
-    parser.add_argument("--input", metavar="FILE", help=text)
-    text = "File for JSON lines; - for standard output (default: -)"
-    parser.add_argument("--output", default="-", metavar="FILE", help=text)
+    parser.add_argument("--query", metavar="QUERY", help="The query about TEXT, or the column of queries in --input")
+    parser.add_argument("--input", metavar="FILE", help="File with many texts; - for JSON lines from standard input")
+    parser.add_argument("--output", default="-", metavar="FILE", help="File for JSON lines (default: standard output)")
     options.add_shared(parser, "--ratio")
     parser.add_argument("--curve", action="store_true", help="Show the answers for growing rationales of TEXT")
     parser.add_argument("--scores", action="store_true", help="Also write all words and their scores")
@@ -104,7 +96,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def _check_cluster_options(args: argparse.Namespace) -> None:
-    for name, flag in _ONE_MACHINE.items():
+    for name, flag in (("text_given", "TEXT"), ("curve", "--curve"), ("certify", "--certify")):
         if getattr(args, name):
             raise ValueError(f"--engine ray is for files: leave {flag} out.")
     if args.input == "-" or args.output == "-":
@@ -124,13 +116,13 @@ def _load(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"]
 
     with certifying(args.model, args.certify, device=args.device, overwrite=args.overwrite) as certifier:
         yield certifier.model, lambda documents: certifier.explain(documents, args.ratio)
-    n_certificates = f"{certifier.count:,} certificate{'s' if certifier.count != 1 else ''}"
     print(f"Predictor digest: {certifier.maker.predictor_sha256}", file=sys.stderr)
+    n_certificates = plural(certifier.count, "certificate")
     print(f"{n_certificates} in {args.certify}. Final digest: {certifier.digest}", file=sys.stderr)
 
 
 def _explain_file(args: argparse.Namespace) -> None:
-    """Explain the texts of a file; whatever happens, the lines that are written are whole."""
+    # Whatever happens, the lines that are written are whole.
     from fresh.data.examples import count_rows
     from fresh.data.splits import BadRows, read_documents
     from fresh.progress import SILENT, Terminal
@@ -147,17 +139,19 @@ def _explain_file(args: argparse.Namespace) -> None:
             total = None if progress is SILENT else count_rows(args.input, config)
             with progress.task("explaining", total) as advance:
                 explanations = _start(explain(fitting))
-                with options.open_output(args.output) as output:
+                with nullcontext(sys.stdout) if args.output == "-" else open_lines(Path(args.output)) as output:
                     for explanation in explanations:
                         output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
                         done += 1
                         advance(1, "")
+                    output.flush()  # here, a closed pipe is still caught; when Python exits, it is not
     except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(f"{done} texts are explained; the output is valid.{uncertified}") from error
+        raise KeyboardInterrupt(f"{plural(done, 'text')} explained; the output is valid.{uncertified}") from error
     except ValueError as error:
-        raise ValueError(
-            f"{error} ({done} texts before it are explained and written.{uncertified})" if done else str(error)
-        ) from error
+        if not done:
+            raise
+        written = f"{plural(done, 'text')} explained and written before it.{uncertified}"
+        raise ValueError(f"{error} ({written})") from error
     options.report_bad_rows(bad)
 
 

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fresh.cli import options
+from fresh.text import plural
 
 if TYPE_CHECKING:
     from fresh.document import Explanation
@@ -22,11 +23,9 @@ label and words already annotated, for people to correct.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_shared(parser, "model")
-    text = "File with texts; - for JSON lines from standard input"
-    parser.add_argument("--input", required=True, metavar="FILE", help=text)
+    parser.add_argument("--input", required=True, metavar="FILE", help="Texts; - for JSON lines from standard input")
     parser.add_argument("--tool", required=True, metavar="TOOL", help="label_studio, doccano or potato")
-    text = "File for the tasks: .json for label_studio, .jsonl for the others"
-    parser.add_argument("--output", required=True, metavar="FILE", help=text)
+    parser.add_argument("--output", required=True, metavar="FILE", help="Tasks: .json for label_studio, else .jsonl")
     options.add_shared(parser, "--ratio", "--overwrite", "--device")
     options.add_data_settings(parser, options.TEXT_SETTINGS)
 
@@ -45,9 +44,9 @@ def run(args: argparse.Namespace) -> None:
     with options.hint_on_interrupt("Nothing was written."), Terminal().task("explaining", None) as advance:
         written = export(_counted(explanations, advance), args.output, args.tool)
     options.report_bad_rows(bad)
-    tasks = "1 task" if written.count == 1 else f"{written.count:,} tasks"
     tasks_file, *others = map(str, written.files)
-    print(f"Wrote {tasks} to {tasks_file}{''.join(f', and settings for them to {file}' for file in others)}.")
+    settings = "".join(f", and settings for them to {file}" for file in others)
+    print(f"Wrote {plural(written.count, 'task')} to {tasks_file}{settings}.")
 
 
 def _counted(explanations: Iterator["Explanation"], advance: "Advance") -> Iterator["Explanation"]:

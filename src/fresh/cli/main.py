@@ -13,11 +13,13 @@ from fresh.config import suggest
 from fresh.errors import MissingExtraError
 from fresh.highlight import CONTROL_PICTURES
 
-_NAMES = (
-    *("demo", "describe", "train", "search", "explain", "verify", "evaluate", "audit", "compare", "export"),
-    *("serve", "run", "table", "plot", "study"),
-)
-COMMANDS = {name: importlib.import_module(f"fresh.cli.{name}") for name in _NAMES}
+COMMANDS = {
+    name: importlib.import_module(f"fresh.cli.{name}")
+    for name in (
+        *("demo", "describe", "train", "search", "explain", "verify", "evaluate", "audit", "compare", "export"),
+        *("serve", "run", "table", "plot", "study"),
+    )
+}
 """Modules with SUMMARY, ABOUT and two functions: add_arguments, and run, which returns an exit status or None for 0.
 
 They import what they need when they run, so that help is instant.
@@ -82,17 +84,17 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
     if args.command == "explain" and args.text_given is None and len(rest) == 1 and not rest[0].startswith("-"):
         args.text_given = rest.pop()
     if rest:
-        unknown = [_unknown_option(item.partition("=")[0], args) for item in rest if item.startswith("--")]
+        flags = [flag for flags in args.options.values() for flag in flags]
+        problems: list[str] = []
+        for option in (item.partition("=")[0] for item in rest if item.startswith("--")):
+            name = option.removeprefix("--").replace("-", "_")
+            if args.command == "run" and name in setting_names():
+                problems.append(f"{option} is not an option. It is a setting of all runs: --set {name}=VALUE.")
+            else:
+                problems.append(suggest(option, "an option", flags))
         hint = " Give one TEXT, in quotes, or a file with --input." if args.command == "explain" else ""
-        message = "\n".join(unknown) or f"Unexpected: {' '.join(rest)}.{hint}"
+        message = "\n".join(problems) or f"Unexpected: {' '.join(rest)}.{hint}"
         text = f"fresh {args.command}: {message}\nSee: fresh {args.command} --help"
         print(text.translate(CONTROL_PICTURES), file=sys.stderr)
         raise SystemExit(2)
     return args
-
-
-def _unknown_option(option: str, args: argparse.Namespace) -> str:
-    name = option.removeprefix("--").replace("-", "_")
-    if args.command == "run" and name in setting_names():
-        return f"{option} is not an option. It is a setting of all runs: --set {name}=VALUE."
-    return suggest(option, "an option", [flag for flags in args.options.values() for flag in flags])

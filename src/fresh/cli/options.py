@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from fresh import _io
 from fresh.config import Setting, from_mapping, list_settings, union_types
@@ -29,27 +29,12 @@ _SHARED: dict[str, dict[str, Any]] = {
     "experiment": {"nargs": "?", "metavar": "EXPERIMENT", "help": "Name of an experiment (default: all)"},
     "--data-dir": {"metavar": "DIR", "help": "Folder with the files of a named corpus"},
     "--config": {"metavar": "FILE.toml", "help": "Settings file; command-line options override it"},
+    "--output": {"default": "-", "metavar": "FILE", "help": "Write to a file"},
     "--overwrite": {"action": "store_true", "help": "Replace output that already exists"},
-    "--device": {
-        "default": "auto",
-        "metavar": "NAME",
-        "help": "Where to compute: auto, cpu, cuda, cuda:1, mps (default: auto)",
-    },
-    "--ratio": {
-        "type": float,
-        "metavar": "X",
-        "help": "Share of the words to read, for a model that was trained for a range of ratios",
-    },
-    "--where": {
-        "action": "append",
-        "metavar": "NAME=VALUES",
-        "help": "Use only the runs with these values; can be repeated",
-    },
-    "--engine": {
-        "choices": ("local", "ray"),
-        "default": "local",
-        "help": "Where to run: on this machine, or on a Ray cluster (default: local)",
-    },
+    "--device": {"default": "auto", "metavar": "NAME", "help": "auto (default), cpu, cuda, cuda:1 or mps"},
+    "--ratio": {"type": float, "metavar": "X", "help": "Share of the words to read, of a model for a range of ratios"},
+    "--where": {"action": "append", "metavar": "NAME=VALUES", "help": "Only runs with these values; can be repeated"},
+    "--engine": {"choices": ("local", "ray"), "default": "local", "help": "This machine (default), or a Ray cluster"},
     "--address": {
         "metavar": "ADDRESS",
         "help": "With --engine ray: HOST:PORT of the cluster, or auto (default: RAY_ADDRESS, or else this machine)",
@@ -108,10 +93,7 @@ def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 def add_files(parser: argparse.ArgumentParser, files: Mapping[str, str]) -> None:
-    """Add options that each name a file to write.
-
-    :param files: What goes into the file, by the name of the option.
-    """
+    """Add options that name a file to write, each with what goes into it."""
     for name, about in files.items():
         parser.add_argument(f"--{name}", metavar="FILE", help=about)
 
@@ -130,19 +112,16 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add all settings of a training run in groups; those of single methods go by their names."""
     from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 
+    titled = [(setting.path.rpartition(".")[0] or "method", setting) for setting in list_settings(RunConfig)]
+    for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
+        section = setting.path.rpartition(".")[0].rpartition(".")[2] or "rationales"
+        owners = "" if len(methods) == len(METHODS) else f" ({', '.join(methods)})"
+        titled.append((f"{section}{owners}", setting))
     groups: dict[str, Any] = {}
-
-    def add_to(title: str, setting: Setting) -> None:
+    for title, setting in titled:
         if title not in groups:
             groups[title] = parser.add_argument_group(f"settings: {title}")
         _add_setting(groups[title], setting)
-
-    for setting in list_settings(RunConfig):
-        add_to(setting.path.rpartition(".")[0] or "method", setting)
-    for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
-        section = setting.path.rpartition(".")[0].rpartition(".")[2]
-        owners = "" if len(methods) == len(METHODS) else f" ({', '.join(methods)})"
-        add_to(f"{section or 'rationales'}{owners}", setting)
 
 
 def _add_setting(group: Any, setting: Setting) -> None:
@@ -172,15 +151,11 @@ def check_outputs(args: argparse.Namespace, *paths: str | Path | None, source: s
             _io.check_output(path, overwrite=args.overwrite, source=source)
 
 
-@contextmanager
-def open_output(name: str) -> Iterator[IO[str]]:
-    """Open a file to write lines to, or standard output."""
-    if name != "-":
-        with _io.open_lines(Path(name)) as file:
-            yield file
-        return
-    yield sys.stdout
-    sys.stdout.flush()  # here, a closed pipe is still caught; when Python exits, it is not
+def write_texts(args: argparse.Namespace, texts: Mapping[str, Callable[[], str]]) -> None:
+    """Write the files that options name, each with a function that returns its text."""
+    for name, make_text in texts.items():
+        if path := getattr(args, name):
+            _io.write_text(Path(path), make_text())
 
 
 @contextmanager
@@ -243,33 +218,25 @@ def report_bad_rows(bad: "BadRows") -> None:
 
 
 def read_labeled(args: argparse.Namespace, load_models: "Callable[[], Iterable[Rationalizer]]") -> "list[Example]":
-    """Read labeled texts; leave out and report those that a model cannot read, if asked to.
+    """Read labeled texts, or the test split of a corpus; if asked to, leave out and report what a model cannot read.
 
     :param load_models: Loads the models; called after the texts have been read.
     """
-    from fresh.data.splits import BadRows
-    from fresh.evaluation.warnings import drop_too_long_examples
-
-    bad = BadRows()
-    examples = _read_examples(args, bad)
-    for model in load_models() if data_config(args).skip_bad else ():
-        examples = drop_too_long_examples(examples, model, bad)
-    report_bad_rows(bad)
-    return examples
-
-
-def _read_examples(args: argparse.Namespace, bad: "BadRows") -> "list[Example]":
-    """Read the examples of a file, or the test split of a corpus or of an ERASER folder or tar."""
     from fresh.data.corpora import find_corpus
     from fresh.data.eraser import is_eraser
-    from fresh.data.splits import load_splits, read_examples
+    from fresh.data.splits import BadRows, load_splits, read_examples
+    from fresh.evaluation.warnings import drop_too_long_examples
     from fresh.pipeline import check_corpus_folder
 
+    config, bad = data_config(args), BadRows()
     if args.data_dir is not None:
         examples = list(find_corpus(args.data).read(Path(args.data_dir)).test)
+        bad.total = len(examples)
     elif is_eraser(Path(check_corpus_folder(args.data))) and Path(args.data).exists():
-        return list(load_splits(args.data, data_config(args), 0, bad).test)
+        examples = list(load_splits(args.data, config, 0, bad).test)
     else:
-        return list(read_examples(args.data, data_config(args), bad))
-    bad.total = len(examples)
+        examples = list(read_examples(args.data, config, bad))
+    for model in load_models() if config.skip_bad else ():
+        examples = drop_too_long_examples(examples, model, bad)
+    report_bad_rows(bad)
     return examples

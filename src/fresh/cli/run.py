@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fresh.cli.options import add_shared, check_engine, hint_on_interrupt
 from fresh.config import parse_assignments
 from fresh.errors import ConfigError
+from fresh.text import plural
 
 if TYPE_CHECKING:
     from fresh.experiments.scheduler import Executor
@@ -21,60 +22,33 @@ experiment, or to run new rows of the file, repeat the same command.
 
   fresh run experiments/main.toml --data-dir DATA --out runs
   fresh table runs main            the table so far, also while it runs
-  fresh run experiments/main.toml experiments/lengths.toml \\
-      --data-dir DATA --out runs   runs that both need are done once
   fresh run experiments/main.toml --data-dir DATA --out quick \\
       --documents 200 --set epochs=1 --set seed=0
-  fresh run experiments/main.toml --data-dir /shared/DATA --out /shared/runs \\
-      --engine ray --address 10.0.0.1:6379
 
 With --engine ray, the nodes of a Ray cluster do the work. All nodes must see
 the folders of --out and --data-dir, and the files that the grid names, under
 the same paths; this is checked first.
 
-A grid file lists rows, and what each is tried on:
+A grid file lists rows, and what each is tried on; see docs/reference/grid.md:
 
   [grid]
   corpus = ["sst", "movies"]       names of the paper's corpora, or your own
   seed = [0, 1, 2]
 
-  [settings]                       of all runs, as for `fresh train`
-  encoder = "minilm"
-
-  [corpora.reviews]                your own corpus, and settings of one corpus
-  data = "reviews.csv"
-  ratio = 0.2
-
   [[rows]]
   name = "FRESH, attention"
-  scorer = "attention"
-  discretizer = ["top_k", "contiguous"]     a list makes one run for each value
-  ratio = ["1x", "0.5x"]           multiples of the ratio of the corpus
-
-  [[rows]]
-  method = "lei"
-  trials = 20                      number of runs with sampled settings
-  draw = { lambda_1 = "0.01:1:log", lambda_2 = "0,0.5,1,2" }
-
-  [figure]                         what `fresh plot` draws; checked first
-  x = "ratio"
-  by = "discretizer"
+  scorer = "attention"             a setting, as for `fresh train`
+  ratio = ["1x", "0.5x"]           a list makes one run for each value
 """
-_FIX_FIRST = "Delete the file"
-"""Failures that begin so must be fixed before the next try."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh run GRID.toml [GRID.toml ...] --out FOLDER [options]"
-    text = "Grid files; their experiments run together"
-    parser.add_argument("grids", nargs="+", type=Path, metavar="GRID.toml", help=text)
-    text = "Folder of runs; it may hold other experiments"
-    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help=text)
+    parser.add_argument("grids", nargs="+", type=Path, metavar="GRID.toml", help="Grid files, which run together")
+    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="Folder of runs; grids may share one")
     add_shared(parser, "--data-dir", "--engine", "--address")
-    text = "Number of runs at a time (default: as many as the machines have room for)"
-    parser.add_argument("--workers", type=int, metavar="N", help=text)
-    text = "For a quick look: most documents of each split, the same random sample each time"
-    parser.add_argument("--documents", type=int, metavar="N", help=text)
+    parser.add_argument("--workers", type=int, metavar="N", help="Number of runs at a time (default: as many as fit)")
+    parser.add_argument("--documents", type=int, metavar="N", help="Most documents of each split, for a quick look")
     text = "Override a setting in all runs that have it; several values make one run each; can be repeated"
     parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="NAME=VALUES", help=text)
     parser.add_argument("--retry", action="store_true", help="Retry failed runs")
@@ -98,18 +72,17 @@ def run(args: argparse.Namespace) -> int:
         experiments = run_grids(grids, args.out, executor=executor, **options)
     for experiment in experiments:
         n_done = experiment.n_runs - len(experiment.failures)
-        print(f"{n_done} of {experiment.n_runs} runs are done. Table: fresh table {args.out} {experiment.name}")
+        print(f"{n_done} of {plural(experiment.n_runs, 'run')} done. Table: fresh table {args.out} {experiment.name}")
         if experiment.n_dropped:
-            print(
-                f"Runs of an earlier plan of {experiment.name} that are no longer in its table: "
-                f"{experiment.n_dropped}. The command that planned them brings them back."
-            )
+            dropped = f"Runs of an earlier plan of {experiment.name} that are no longer in its table: "
+            print(f"{dropped}{experiment.n_dropped}. The command that planned them brings them back.")
     # A run of several experiments is listed once.
     failures = dict.fromkeys(failure for experiment in experiments for failure in experiment.failures.items())
     for spec, reason in failures:
         print(f"failed: {spec}: {reason}", file=sys.stderr)
     if failures:
-        first = "Fix the problems above first. " if any(_FIX_FIRST in reason for _, reason in failures) else ""
+        # A damaged file would fail again.
+        first = "Fix the problems above first. " if any("Delete the file" in reason for _, reason in failures) else ""
         print(f"{first}To retry failed runs, repeat the command with --retry.", file=sys.stderr)
     return 1 if failures else 0
 

@@ -13,16 +13,13 @@ Serve saved models: as a page in the browser, and as a JSON API. Each model is
 loaded once, and requests that arrive together are computed in one batch.
 
   fresh serve my-model                    then open http://127.0.0.1:8000/
-  fresh serve my-model other-model        choose between models on the page
   fresh serve reviews=runs/3f2a/model     give a model a name
   fresh serve my-model --host 0.0.0.0     for other machines, without a password
 
-  curl http://127.0.0.1:8000/v1/models
   curl http://127.0.0.1:8000/v1/models/my-model/explain \\
       -H 'Content-Type: application/json' -d '{"text": "A lovely film."}'
 
-/v1/openapi.json describes the API, /health reports the state of the models,
-and /metrics has metrics for Prometheus. To stop the server, press Ctrl-C.
+The API is described at /v1/openapi.json. To stop the server, press Ctrl-C.
 """
 _WARNING = """\
 Anybody on the network can use this server: it has no password and no

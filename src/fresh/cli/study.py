@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fresh import study
-from fresh._io import write_text
 from fresh._optional import optional_import
 from fresh.cli import study_serve
-from fresh.cli.options import add_files, add_shared, check_outputs, flags_of
+from fresh.cli.options import add_files, add_shared, check_outputs, flags_of, write_texts
+from fresh.text import plural
 
 if TYPE_CHECKING:
     from fresh.rationalizer import Rationalizer
-    from fresh.study.items import Plan
     from fresh.study.store import Store
 
 SUMMARY = "Run a study in which people read rationales"
@@ -27,13 +26,7 @@ words are.
 
   fresh study new STUDY.toml --out my-study     make a study with sign-in codes
   fresh study serve my-study                    serve the pages for annotators
-  fresh study status my-study                   show the progress
-  fresh study codes my-study 5 --output more.csv
-                                                add five annotators
-  fresh study exclude my-study 3                exclude annotator 3
   fresh study results my-study                  show tables, agreement and tests
-  fresh study export my-study --as mturk --output batch.csv
-  fresh study import my-study results.csv --as mturk
 
 STUDY is the folder of the study, or the URL of its database:
 postgresql://USER@HOST/NAME. For the options and examples of an action:
@@ -41,57 +34,49 @@ fresh study ACTION --help
 """
 _NEW = """\
 Make a study from a settings file. The whole file is checked before anything is
-written.
+written. For all settings, see docs/how-to/study.md.
 
   fresh study new STUDY.toml --out my-study
 
   # STUDY.toml
   corpus = "movies"           # a corpus of the paper (its test split), or a file
   data_dir = "corpora"        # its folder, for a corpus of the paper
-  title = "Film reviews"
   sample = 100                # documents, with the corpus's mix of labels
-  per_item = 3                # annotators for each item
-  practice = 4                # items with feedback at the start
-  checks = 3                  # attention checks for each annotator
   [conditions.human]
-  kind = "human"
+  kind = "human"              # or full_text
   [conditions."FRESH"]
   model = "runs/fresh"        # folder of a saved model
   [conditions."random words"]
   kind = "random_non_contiguous"    # or random_contiguous; keeps the text order
   like = "FRESH"              # as many words as FRESH keeps of each document
-  [conditions."full text"]
-  kind = "full_text"
   [labels]                    # as annotators see them
   POS = "Positive"
   NEG = "Negative"
-
-Other settings: seed, annotators, most, hours, casing, [texts] consent,
-instructions, question, thanks, and for a file, text, label, query, id,
-rationale, tokenised. See docs/how-to/study.md.
 """
 _STATUS = """\
 Show the progress of a study, and of each annotator who has started: answers,
 median time per answer (a dash if none was measured, as on pages without
 scripts), and failed attention checks.
 
-  fresh study status my-study
-
 "review" marks annotators who failed more than one attention check, or their
 only one, and those who took less than a second for most answers. Excluded
 annotators are not marked.
+
+  fresh study status my-study
+"""
+_EXCLUDE = """\
+Exclude an annotator, for example after failed attention checks. None of their
+answers count, and others get the items. The answers stay in the database and in
+exports (with `counted` false). To undo this: fresh study readmit.
+
+  fresh study exclude my-study 3
 """
 _EXPORT = """\
 Write answers (csv, jsonl), the progress of participants (prolific), or items
-and settings for another tool.
+and settings for another tool (mturk, potato, label_studio).
 
   fresh study export my-study --as csv --output answers.csv
   fresh study export my-study --as mturk --output batch.csv
-                          also writes the page batch.html
-  fresh study export my-study --as potato --output items.jsonl
-                          also writes items.config.yaml
-  fresh study export my-study --as label_studio --output tasks.json
-                          also writes tasks.config.xml
 """
 _IMPORT = """\
 Import answers to exported items from another tool, or the status of
@@ -101,41 +86,8 @@ twice counts once.
 
   fresh study import my-study Batch_1_batch_results.csv --as mturk
   fresh study import my-study prolific_export.csv --as prolific
-                          returned means left; rejected means excluded
   fresh study import my-study items-annotated --as potato
-                          the output folder of Potato, or an export
-  fresh study import my-study project-1.json --as label_studio
-                          JSON, JSON-MIN, CSV or TSV
 """
-_CODES = "Make sign-in codes for more annotators.\n\n  fresh study codes my-study 5 --output more.csv"
-_PAUSE = """\
-Stop assigning items, until `fresh study resume`. Annotators are asked to come
-back later; answers to open items are still saved.
-
-  fresh study pause my-study
-"""
-_RESUME = "Assign items again after a pause.\n\n  fresh study resume my-study"
-_LEAVE = """\
-Remove an annotator who gave up. Their answers count; their open items go to
-others.
-
-  fresh study leave my-study 3                       number in the status
-  fresh study leave my-study 5e9088a8a4b6ed018b45    or name on a platform
-"""
-_EXCLUDE = """\
-Exclude an annotator, for example after failed attention checks. None of their
-answers count, and others get the items. The answers stay in the database and in
-exports (with `counted` false). To undo this: fresh study readmit.
-
-  fresh study exclude my-study 3
-"""
-_READMIT = """\
-Readmit an annotator who left or was excluded. Answers from before an exclusion
-count again, except for items that others got meanwhile.
-
-  fresh study readmit my-study 3
-"""
-_RESULTS = "Show tables, agreement and tests; also before the study ends.\n\n  fresh study results my-study"
 _FILES = {
     "json": "Also write all figures to a file",
     "markdown": "Also write the tables to a file",
@@ -154,17 +106,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     subparsers = parser.add_subparsers(dest="action", required=True, metavar="ACTION", prog="fresh study")
     actions: dict[str, argparse.ArgumentParser] = {}
     for name, (summary, about, function) in _ACTIONS.items():
+        description = f"{summary}.\n\n  {about}" if about.startswith("fresh ") else about
         formatter = argparse.RawDescriptionHelpFormatter
         actions[name] = subparsers.add_parser(
-            name, help=summary, description=about, formatter_class=formatter, allow_abbrev=False
+            name, help=summary, description=description, formatter_class=formatter, allow_abbrev=False
         )
         actions[name].set_defaults(act=function)
         if name != "new":
             actions[name].add_argument("study", metavar="STUDY", help="Folder of the study, or URL of its database")
-    _add_new(actions["new"])
+    actions["new"].add_argument("file", type=Path, metavar="STUDY.toml", help="Settings of the study")
+    place = actions["new"].add_mutually_exclusive_group(required=True)
+    place.add_argument("--out", metavar="FOLDER", help="Folder to create, with a database and the codes")
+    place.add_argument("--database", metavar="URL", help="An empty database: postgresql://USER:PASSWORD@HOST/NAME")
+    add_files(actions["new"], {"codes": "File for the sign-in codes (default: codes.csv)"})
+    add_shared(actions["new"], "--device")
     study_serve.add_arguments(actions["serve"])
     actions["codes"].add_argument("number", type=int, metavar="N", help="Number of codes")
-    actions["codes"].add_argument("--output", default="-", metavar="FILE", help="Write them to a file")
+    add_shared(actions["codes"], "--output")
     for name in ("leave", "exclude", "readmit"):
         actions[name].add_argument("annotator", metavar="ANNOTATOR", help="Number, or name on a crowd platform")
     add_files(actions["results"], _FILES)
@@ -173,22 +131,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("export", "import"):
         actions[name].add_argument("--as", dest="form", required=True, choices=_FORMATS, help="Format")
     actions["export"].add_argument("--output", required=True, type=Path, metavar="FILE", help="File to write")
-    text = "File to read, or the output folder of Potato"
-    actions["import"].add_argument("file", type=Path, metavar="FILE", help=text)
+    actions["import"].add_argument("file", type=Path, metavar="FILE", help="File, or the output folder of Potato")
     for name in ("new", "codes", "results", "export"):
         add_shared(actions[name], "--overwrite")
     for action in actions.values():
         action.set_defaults(options=flags_of(action))
-
-
-def _add_new(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="STUDY.toml", help="Settings of the study")
-    place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--out", metavar="FOLDER", help="Folder to create, with a database and the codes")
-    text = "An empty database: postgresql://USER:PASSWORD@HOST/NAME"
-    place.add_argument("--database", metavar="URL", help=text)
-    parser.add_argument("--codes", metavar="FILE", help="File for the sign-in codes (default: codes.csv)")
-    add_shared(parser, "--device")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -211,8 +158,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _new(args: argparse.Namespace) -> None:
-    from fresh.study.display import plural
-
     if args.out is not None and Path(args.out).exists():
         raise ValueError(f"{args.out} already exists. Choose another folder.")
     codes_file = Path(args.codes or Path(args.out or ".") / "codes.csv")
@@ -221,24 +166,12 @@ def _new(args: argparse.Namespace) -> None:
         _try_to_write(codes_file)
 
     def load(folder: str) -> "Rationalizer":
-        from fresh.rationalizer import Rationalizer
+        from fresh.rationalizer import Rationalizer  # only for studies with models: torch takes seconds to load
 
         return Rationalizer.from_pretrained(folder, device=args.device)
 
     settings = study.read_study(args.file)
     plan = study.make_plan(settings, study.read_documents(settings.config, args.file), load)
-    store, codes = _write_study(args, plan, codes_file)
-    size = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.study.conditions), 'condition')}"
-    print(f"{size}, {plural(store.design.n_planned, 'answer')} wanted.")
-    print(f"{plural(len(codes), 'sign-in code')} in {codes_file}, and nowhere else. Give one to each annotator.")
-    if len(codes) < store.design.min_annotators:
-        print(f"The study needs at least {store.design.min_annotators} annotators. To add some: fresh study codes.")
-    for warning in plan.warnings:
-        print(warning)
-
-
-def _write_study(args: argparse.Namespace, plan: "Plan", codes_file: Path) -> "tuple[Store, list[str]]":
-    """Write a study and its codes; after an error, remove the folder that was created for it."""
     if args.out is not None:
         Path(args.out).mkdir(parents=True)  # fails if it exists by now: only a folder of this very command is removed
     try:
@@ -249,7 +182,14 @@ def _write_study(args: argparse.Namespace, plan: "Plan", codes_file: Path) -> "t
         if args.out is not None:
             shutil.rmtree(args.out, ignore_errors=True)
         raise
-    return store, codes
+    size = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.study.conditions), 'condition')}"
+    print(f"{size}, {plural(store.design.n_planned, 'answer')} wanted.")
+    print(f"{plural(len(codes), 'sign-in code')} in {codes_file}, and nowhere else. Give one to each annotator.")
+    if len(codes) < store.design.min_annotators:
+        at_least = plural(store.design.min_annotators, "annotator")
+        print(f"The study needs at least {at_least}. To add some: fresh study codes.")
+    for warning in plan.warnings:
+        print(warning)
 
 
 def _try_to_write(path: Path) -> None:
@@ -265,7 +205,7 @@ def _write_codes(path: Path, codes: list[str]) -> None:
 
 
 def _status(args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.display import cannot_complete, plural
+    from fresh.study.display import cannot_complete
 
     overview = study.get_overview(store)
     if overview.paused:
@@ -295,10 +235,9 @@ def _codes(args: argparse.Namespace, store: "Store") -> None:
     check_outputs(args, args.output)
     if args.output == "-":
         print("\n".join(study.add_annotators(store, args.number)))
-        return
-    path = Path(args.output)
-    _try_to_write(path)
-    _write_codes(path, study.add_annotators(store, args.number))
+    else:
+        _try_to_write(Path(args.output))
+        _write_codes(Path(args.output), study.add_annotators(store, args.number))
 
 
 def _pause(_args: argparse.Namespace, store: "Store") -> None:
@@ -310,46 +249,32 @@ def _resume(_args: argparse.Namespace, store: "Store") -> None:
     print("Resumed: items are assigned again." if study.set_paused(store, False) else "The study was not paused.")
 
 
-def _leave(args: argparse.Namespace, store: "Store") -> None:
+def _change_annotator(args: argparse.Namespace, store: "Store") -> None:
     from fresh.study.annotators import find_annotator
 
     person = find_annotator(store, args.annotator)
-    if person.state == "excluded":
+    if args.action == "readmit":
+        if person.state == "active":
+            raise ValueError(f"Annotator {person.id} is already taking part.")
+        n_lost = study.readmit(store, person.id)
+        print(f"Annotator {person.id} takes part again, and their answers count.")
+        if n_lost:
+            print(f"Answers that do not count, since others got the items meanwhile: {n_lost:,}.")
+        return
+    if args.action == "exclude":
+        n_free, news = study.exclude(store, person.id), "is excluded; their answers do not count"
+    elif person.state == "excluded":
         raise ValueError(f"Annotator {person.id} is excluded. To let their answers count, use readmit, then leave.")
-    n_free = study.leave(store, person.id)
-    print(f"Annotator {person.id} has left; their answers count. Items that go to others: {n_free:,}.")
-
-
-def _exclude(args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.annotators import find_annotator
-
-    person = find_annotator(store, args.annotator)
-    n_free = study.exclude(store, person.id)
-    print(f"Annotator {person.id} is excluded; their answers do not count. Items that go to others: {n_free:,}.")
-
-
-def _readmit(args: argparse.Namespace, store: "Store") -> None:
-    from fresh.study.annotators import find_annotator
-
-    person = find_annotator(store, args.annotator)
-    if person.state == "active":
-        raise ValueError(f"Annotator {person.id} is already taking part.")
-    n_lost = study.readmit(store, person.id)
-    print(f"Annotator {person.id} takes part again, and their answers count.")
-    if n_lost:
-        print(f"Answers that do not count, since others got the items meanwhile: {n_lost:,}.")
+    else:
+        n_free, news = study.leave(store, person.id), "has left; their answers count"
+    print(f"Annotator {person.id} {news}. Items that go to others: {n_free:,}.")
 
 
 def _results(args: argparse.Namespace, store: "Store") -> None:
     check_outputs(args, args.json, args.markdown, args.csv, *args.figure)
     results = study.compute_results(store)
     print(results.to_markdown(), end="")
-    if args.json:
-        write_text(Path(args.json), results.to_json())
-    if args.markdown:
-        write_text(Path(args.markdown), results.to_markdown())
-    if args.csv:
-        write_text(Path(args.csv), results.table().to_csv())
+    write_texts(args, {"json": results.to_json, "markdown": results.to_markdown, "csv": results.table().to_csv})
     if args.figure:
         study.draw_results(results, args.figure)
 
@@ -372,14 +297,14 @@ _ACTIONS: dict[str, tuple[str, str, Callable[..., None]]] = {
     "new": ("Make a study", _NEW, _new),
     "serve": (study_serve.SUMMARY, study_serve.ABOUT, study_serve.run),
     "status": ("Show the progress, and annotators to review", _STATUS, _status),
-    "codes": ("Make sign-in codes for more annotators", _CODES, _codes),
-    "pause": ("Stop assigning items", _PAUSE, _pause),
-    "resume": ("Assign items again", _RESUME, _resume),
-    "leave": ("Remove an annotator; their answers count", _LEAVE, _leave),
-    "exclude": ("Exclude an annotator; their answers do not count", _EXCLUDE, _exclude),
-    "readmit": ("Readmit an annotator who left or was excluded", _READMIT, _readmit),
-    "results": ("Show tables, agreement and tests", _RESULTS, _results),
+    "codes": ("Make sign-in codes for more annotators", "fresh study codes my-study 5 --output more.csv", _codes),
+    "pause": ("Stop assigning items, until `fresh study resume`", "fresh study pause my-study", _pause),
+    "resume": ("Assign items again after a pause", "fresh study resume my-study", _resume),
+    "leave": ("Remove an annotator; their answers count", "fresh study leave my-study 3", _change_annotator),
+    "exclude": ("Exclude an annotator; their answers do not count", _EXCLUDE, _change_annotator),
+    "readmit": ("Readmit an annotator who left or was excluded", "fresh study readmit my-study 3", _change_annotator),
+    "results": ("Show tables, agreement and tests; also before the end", "fresh study results my-study", _results),
     "export": ("Write answers, or items for other tools", _EXPORT, _export),
     "import": ("Import answers from other tools, or from Prolific", _IMPORT, _import),
 }
-"""Summary, description and function of each action; all but the first two get the store of the study too."""
+"""Summary, description or example, and function of each action; all but the first two get the store too."""

@@ -11,23 +11,18 @@ if TYPE_CHECKING:
 SUMMARY = "Serve the pages of a study"
 ABOUT = """\
 Serve a study. Annotators open the URL, sign in with their codes, agree to take
-part, read the instructions, practice, and answer one text a page. They can stop
-and come back with the same code. Every answer is on disk before the next page
-is shown, so that nothing is lost if the server is killed: start it again with
-the same command.
+part, and answer one text a page. Every answer is on disk before the next page
+is shown: if the server is killed, start it again with the same command.
 
   fresh study serve my-study                     http://127.0.0.1:8000/
   fresh study serve my-study --host 0.0.0.0      for other machines, unencrypted
   fresh study serve my-study --allow-host study.example.org --https \\
       --trusted-proxy 127.0.0.1                  behind a reverse proxy
-  fresh study serve postgresql://me@db.example.org/films
-                                                 for one of several servers
 
-The admin page is at /admin: progress, agreement, annotators to look at, pause,
-exclude, new codes, results and files. Its secret is printed once, when the
-study is first served; the database holds a hash of it. Use --new-admin-secret
-if you lost it, or --admin-secret-file FILE to keep it out of the terminal.
-To stop the server, press Ctrl-C.
+The admin page is at /admin. Its secret is printed once, when the study is first
+served; the database holds a hash of it. Use --new-admin-secret if you lost it,
+or --admin-secret-file FILE to keep it out of the terminal. To stop the server,
+press Ctrl-C.
 """
 
 
@@ -50,8 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     secret = parser.add_mutually_exclusive_group()
     text = "File with the secret of the admin page; created with a new one if it does not exist"
     secret.add_argument("--admin-secret-file", type=Path, metavar="FILE", help=text)
-    text = "Make and print a new secret of the admin page"
-    secret.add_argument("--new-admin-secret", action="store_true", help=text)
+    secret.add_argument("--new-admin-secret", action="store_true", help="Make and print a new secret of the admin page")
 
 
 def run(args: argparse.Namespace) -> None:

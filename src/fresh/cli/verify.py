@@ -8,8 +8,6 @@ Check certificates that `fresh explain --certify` wrote: no byte has changed,
 the model has the same predictor, and the predictor gives the certified answers
 to the certified words.
 
-  fresh explain my-model --input reviews.csv --output explained.jsonl \\
-      --certify certificates.jsonl
   fresh verify certificates.jsonl my-model
   fresh verify certificates.jsonl my-model --digest 4f0a...
 

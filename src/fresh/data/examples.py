@@ -18,7 +18,7 @@ from fresh.document import Document, Example, Mask, words_at
 from fresh.errors import DataError, RowError
 from fresh.highlight import CONTROL_PICTURES
 from fresh.rationale import Words
-from fresh.text import Spans, split_whitespace, split_words
+from fresh.text import Spans, plural, split_whitespace, split_words
 
 MAX_MESSAGES = 3  # in a summary of bad rows
 MAX_COLUMNS = 30  # in a message
@@ -49,10 +49,10 @@ class BadRows:
         spans = "1 span cut a word and was" if self.widened == 1 else f"{self.widened} spans cut words and were"
         widened = f" {spans} widened to whole words." if self.widened else ""
         if not self.count:
-            return f"All {self.total} rows were read.{widened}"
+            return f"Read {plural(self.total, 'row')}.{widened}"
         n_more = self.count - len(self.messages)
         more = f" (and {n_more} more)" if n_more else ""
-        text = f"Left out {self.count} of {self.total} rows: {' '.join(self.messages)}{more}{widened}"
+        text = f"Left out {self.count} of {plural(self.total, 'row')}: {' '.join(self.messages)}{more}{widened}"
         return text.translate(CONTROL_PICTURES)
 
 

@@ -18,6 +18,7 @@ from fresh.data.fingerprints import dataset_digest
 from fresh.data.readers import READERS, read_rows
 from fresh.document import Example
 from fresh.errors import DataError
+from fresh.text import plural
 
 __all__ = [
     "BadRows",
@@ -158,7 +159,9 @@ def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -
     sizes = {label: len(rows[label]) for label in sorted(rows)}
     if len(examples) < n_dev + n_test + len(sizes):
         wanted = f"{n_dev} for dev and {n_test} for test and keep each class in train"
-        problem = f"{len(examples)} examples of {len(sizes)} classes are too few to split off {wanted}."
+        problem = (
+            f"{plural(len(examples), 'example')} of {plural(len(sizes), 'class', 'es')}: too few to split off {wanted}."
+        )
         raise DataError(f"{problem} Give more examples, or give files with `dev` and `test`.")
     from_test = apportion(n_test, sizes, {label: size - 1 for label, size in sizes.items()})
     from_dev = apportion(n_dev, sizes, {label: size - 1 - from_test[label] for label, size in sizes.items()})

@@ -15,6 +15,7 @@ from fresh.methods.config import FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.rationales import trains_support
 from fresh.nn.encoder import identify_encoder
 from fresh.pipeline import RunSettings, resolve_settings
+from fresh.text import plural
 from fresh.training.config import FREE, LATER
 
 Reads = Literal["rationale", "complement"]
@@ -169,7 +170,7 @@ def invalid_runs(errors: Mapping[str, Sequence[RunSpec]], owner: str = "the grid
     :param errors: What is wrong, and with which runs.
     """
     n_runs = len({str(spec) for specs in errors.values() for spec in specs})
-    lines = [f"{_count_runs(n_runs)} of {owner} cannot be done, so none was started:"]
+    lines = [f"{plural(n_runs, 'run')} of {owner} cannot be done, so none was started:"]
     for reason, specs in errors.items():
         lines += [reason, *(f"  {line}" for line in _list_runs({str(spec): spec for spec in specs}))]
     return "\n".join(lines)
@@ -184,8 +185,4 @@ def _list_runs(specs: Mapping[str, RunSpec]) -> Iterator[str]:
     for spec in specs.values():
         rows.setdefault(TRIAL.sub("", spec.row), []).append(spec.corpus)
     for row, corpora in rows.items():
-        yield f"{row}: {_count_runs(len(corpora))} on {', '.join(dict.fromkeys(corpora))}"
-
-
-def _count_runs(n_runs: int) -> str:
-    return "1 run" if n_runs == 1 else f"{n_runs} runs"
+        yield f"{row}: {plural(len(corpora), 'run')} on {', '.join(dict.fromkeys(corpora))}"

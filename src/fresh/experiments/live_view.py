@@ -16,6 +16,7 @@ from fresh.experiments.results import MAIN_METRIC, RunResult, group_by, metric_v
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
 from fresh.metrics.bootstrap import short
+from fresh.text import plural
 
 N_FAILURES = 5
 """Failures that are shown; all are listed at the end."""
@@ -103,7 +104,8 @@ class LiveView:
         self.left = {task.key: task for task in tasks}
         if tasks and not self.console.is_terminal:
             n_runs, n_at_once = sum(task.kind == "run" for task in tasks), min(len(tasks), self.estimate.n_workers)
-            counts = f"{n_runs} of {len(self.results)} runs to do ({len(tasks)} of {self.n_tasks} tasks)"
+            runs = f"{n_runs} of {plural(len(self.results), 'run')} to do"
+            counts = f"{runs} ({len(tasks)} of {plural(self.n_tasks, 'task')})"
             self.say(f"{', '.join(self.experiments)}: {counts}, {n_at_once} at a time.")
             self.reminder.start()
 
@@ -168,7 +170,7 @@ class LiveView:
         elapsed = {task.key: time.time() - started for task, started in list(self.running.values())}
         seconds = self.estimate.remaining(list(self.left.values()), elapsed)
         left = "" if not seconds else f", about {_format_duration(seconds)} left"
-        return f"{', '.join(self.experiments)}: {self._counts()} tasks done{left}"
+        return f"{', '.join(self.experiments)}: {self._counts()} task{'' if self.n_tasks == 1 else 's'} done{left}"
 
     def in_progress(self) -> list[str]:
         """List the running tasks, including those of other processes, with their durations and progress."""

@@ -11,6 +11,7 @@ from fresh.config import suggest
 from fresh.errors import ConfigError
 from fresh.experiments.store import PLAN_FIELDS, TIMES, RunStore, check_folder
 from fresh.metrics.bootstrap import short
+from fresh.text import plural
 from fresh.training.config import FREE, LATER
 
 MAIN_METRIC = "macro-F1"
@@ -219,8 +220,7 @@ def run_counts(results: Sequence[RunResult]) -> str:
     """Count the finished, failed and open runs."""
     runs = unique_runs(results)
     n_done, n_failed = sum(bool(run.report) for run in runs), sum(run.failure is not None for run in runs)
-    n_runs = "1 run" if len(runs) == 1 else f"{len(runs):,} runs"
-    return f"{n_runs}: {n_done:,} done, {n_failed:,} failed, {len(runs) - n_done - n_failed:,} open."
+    return f"{plural(len(runs), 'run')}: {n_done:,} done, {n_failed:,} failed, {len(runs) - n_done - n_failed:,} open."
 
 
 def damaged_reports(results: Sequence[RunResult]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from fresh.methods.registry import MethodResult, make_rationalizer, settings_rec
 from fresh.predictor import Predictor
 from fresh.progress import Progress
 from fresh.selection.extractors import Extractor, FullText, HumanRationales
+from fresh.text import plural
 from fresh.training.config import ClassifierConfig
 from fresh.training.loop import RunContext
 
@@ -53,7 +54,7 @@ def keep_annotated(splits: Splits, progress: Progress) -> Splits:
                 "or choose another method."
             )
     if n_left_out:
-        progress.say(f"{n_left_out:,} documents without a human rationale are left out.")
+        progress.say(f"Left out: {plural(n_left_out, 'document')} without a human rationale.")
     return Splits(**annotated)
 
 

@@ -334,7 +334,7 @@ def check_labels(*columns: Labels) -> list[Ints]:
         if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.min() < 0)):
             raise ValueError("Labels must be a row of whole numbers from 0, as number_labels(labels, classes) makes.")
         if len(array) != len(arrays[0]):
-            raise ValueError(f"There are {len(arrays[0])} gold labels but {len(array)} predictions. Give one each.")
+            raise ValueError(f"Give one prediction for each gold label, got {len(array)} for {len(arrays[0])}.")
     return [array.astype(np.int64) for array in arrays]
 
 

@@ -133,7 +133,7 @@ def brier_scores(gold: Sequence[str], predictions: Sequence[Prediction]) -> Floa
 
 def _check_pairs(gold: Sequence[str], predicted: Sequence[str]) -> None:
     if len(gold) != len(predicted):
-        raise ValueError(f"There are {len(gold)} gold labels but {len(predicted)} predicted ones. Give one each.")
+        raise ValueError(f"Give one predicted label for each gold one, got {len(predicted)} for {len(gold)}.")
     if not len(gold):
         raise ValueError("There are no labels to score. Give at least one example.")
 

@@ -14,6 +14,7 @@ from fresh.errors import TooLongError
 from fresh.nn.batch import NO_WORD, Flat, IntArray, TokenTable
 from fresh.nn.encoder import Encoder
 from fresh.rationale import Words
+from fresh.text import plural
 
 Flags = NDArray[np.bool_]
 LongPolicy = Literal["stagger", "chunk", "truncate"]
@@ -230,13 +231,14 @@ class WordTokenizer:
         return size - np.where(queries.n_words > 0, self._pair.size, self._single.size) - queries.n_tokens
 
     def _too_long(self, text: Text, n_tokens: int, room: int) -> TooLongError:
+        n_words, n_query_words = plural(len(text.words), "word"), plural(len(text.query), "word")
         if self.long != "stagger":
             return TooLongError(
-                f"The query of text {text.id!r} has {len(text.query)} words, which leaves room for {room} tokens of "
+                f"The query of text {text.id!r} has {n_query_words}, which leaves room for {plural(room, 'token')} of "
                 f"the text; it needs room for {self._min_room}. Shorten the query."
             )
         return TooLongError(
-            f"Text {text.id!r} has {len(text.words)} words, or {n_tokens} tokens, but at most {room} can be read. "
+            f"Text {text.id!r} has {n_words}, or {plural(n_tokens, 'token')}, but at most {room} can be read. "
             "Split it, or train a model that reads it in windows (long=chunk), only its beginning (long=truncate) or "
             "more at once (a larger max_pieces)."
         )

@@ -11,6 +11,7 @@ from fresh.document import Explanation
 from fresh.highlight import CONTROL_PICTURES
 from fresh.reporting.report import Report, row_cells
 from fresh.selection.extractors import Curve
+from fresh.text import plural
 
 HIGHLIGHT = "bold underline green"
 # How each verdict is shown.
@@ -25,7 +26,7 @@ def show_explanation(console: Console, explanation: Explanation, gold: str | Non
         line.append(_safe(" right" if gold == prediction.label else f" wrong: it is {gold}", "italic"))
     n_words, n_read = len(explanation.mask), None if explanation.saliency is None else explanation.saliency.n_read
     truncated = "" if n_read is None or n_read >= n_words else f", selected among the first {n_read}"
-    line.append(f", from {int(explanation.mask.kept.sum())} of {n_words} words{truncated}:", style="dim")
+    line.append(f", from {int(explanation.mask.kept.sum())} of {plural(n_words, 'word')}{truncated}:", style="dim")
     console.print(line)
     text = explanation.document.text.translate(CONTROL_PICTURES)
     marked, position = Text(), 0
@@ -68,7 +69,7 @@ def show_report(console: Console, report: Report) -> None:
         console.print(measures)
         console.print("In brackets: 95 % bootstrap intervals over the documents.", style="dim", highlight=False)
         if figures.agreement:
-            people = f"Agreement with people: over {figures.n_marked:,} documents with a human rationale."
+            people = f"Agreement with people: over {plural(figures.n_marked, 'document')} with a human rationale."
             console.print(people, style="dim", highlight=False)
     if report.verdicts:
         audit = _plain_table("Audit", show_header=False)

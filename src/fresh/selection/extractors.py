@@ -29,12 +29,12 @@ def score_validated(scorer: Scorer, documents: Sequence[Document]) -> list[Salie
     # Users write scorers, and a list that is too short would pair documents with the scores of others.
     saliencies = scorer.score(documents)
     if len(saliencies) != len(documents):
-        raise ValueError(f"The scorer scored {len(saliencies)} of {len(documents)} documents; it must score each one.")
+        raise ValueError(f"The scorer must score each document, but it scored {len(saliencies)} of {len(documents)}.")
     for document, saliency in zip(documents, saliencies, strict=True):
         if len(saliency) != len(document.words):
             raise ValueError(
-                f"The scorer gave {len(saliency)} scores to document {document.id!r}, "
-                f"which has {len(document.words)} words; it must give one score for each word."
+                f"The scorer must give one score for each word, but it gave {len(saliency)} for the "
+                f"{len(document.words)} of document {document.id!r}."
             )
     return saliencies
 

@@ -16,6 +16,7 @@ from typing import Any
 from fresh.document import Explanation
 from fresh.rationalizer import ExplainSpec, Rationalizer
 from fresh.serving.config import BatchLimits
+from fresh.text import plural
 from fresh.web.metrics import ServerMetrics
 
 LOG = logging.getLogger(__name__)
@@ -27,8 +28,8 @@ class OverloadedError(RuntimeError):
 
     def __init__(self, name: str, n_waiting: int, seconds: int) -> None:
         super().__init__(
-            f"Model {name!r} is overloaded: {n_waiting:,} texts wait. "
-            f"Try again in {seconds} second{'s' if seconds != 1 else ''}."
+            f"Model {name!r} is overloaded: {plural(n_waiting, 'text')} waiting. "
+            f"Try again in {plural(seconds, 'second')}."
         )
         self.seconds = seconds
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from fresh.config import check_above, raise_all
+from fresh.text import plural
 from fresh.web.security import check_host
 
 MAX_CHARACTERS = 100_000  # of a text
@@ -46,7 +47,7 @@ class JobLimits:
     @property
     def keep_time(self) -> str:
         """How long results are kept, in words."""
-        return f"{self.keep_seconds / 60:g} minutes"
+        return plural(self.keep_seconds / 60, "minute")
 
 
 @dataclass(frozen=True, slots=True)

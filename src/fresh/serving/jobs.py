@@ -37,6 +37,7 @@ from fresh.serving.config import MAX_CHARACTERS, JobLimits
 from fresh.serving.models import Models, ServedModel
 from fresh.serving.routes import JSON_LINES
 from fresh.serving.schemas import JobRecord, JobState
+from fresh.text import plural
 from fresh.web.errors import COMMON_STATUSES, WRITE_STATUSES, Problem, problem_responses
 from fresh.web.metrics import ServerMetrics
 
@@ -148,7 +149,9 @@ class Jobs:
         with self._lock:
             self._expire()
             if len(self.jobs) >= self.limits.max_jobs:
-                message = f"The server holds {len(self.jobs)} files, its limit. Delete one, or try again later."
+                message = (
+                    f"The server holds {plural(len(self.jobs), 'file')}, its limit. Delete one, or try again later."
+                )
                 ended = min(job.ended or self.clock() for job in self.jobs.values())
                 seconds = max(1, math.ceil(ended + self.limits.keep_seconds - self.clock()))
                 raise Problem(503, message, {"Retry-After": str(seconds)})
@@ -325,7 +328,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
         """Return what `fresh explain` writes, as JSON lines, or labels and rationales as CSV."""
         job = jobs.get(id)
         if job.state not in ("done", "failed"):
-            raise Problem(409, f"{job.n_done:,} of {job.n_rows:,} texts are explained. Wait until the job has ended.")
+            raise Problem(409, f"{job.n_done:,} of {plural(job.n_rows, 'text')} explained. Wait for the job to end.")
         lines = _read_lines(_open_results(job))
         body, kind = (lines, JSON_LINES) if format == "jsonl" else (_to_csv(lines), "text/csv; charset=utf-8")
         headers = {"Content-Disposition": f'attachment; filename="explained.{format}"'}

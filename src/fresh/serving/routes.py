@@ -18,6 +18,7 @@ from fresh.selection.extractors import Curve
 from fresh.serving.batcher import SHUTTING_DOWN, Answer, Batcher, ClosedError, OverloadedError
 from fresh.serving.models import Models
 from fresh.serving.schemas import CurveRecord, ExplainRequest, ModelRecord, Record
+from fresh.text import plural
 from fresh.web.errors import CLIENT_CLOSED, COMMON_STATUSES, WRITE_STATUSES, Problem, problem_responses
 
 Result = TypeVar("Result")
@@ -130,9 +131,8 @@ async def _wait_for(
         result.cancel()
     if gone.done():
         raise Problem(CLIENT_CLOSED, "The client has closed the connection.")
-    raise _busy(
-        f"The answer took longer than {timeout:g} seconds. Try again, or send less text.", batcher.seconds_left()
-    )
+    message = f"The answer took longer than {plural(timeout, 'second')}. Try again, or send less text."
+    raise _busy(message, batcher.seconds_left())
 
 
 async def _disconnect(request: Request) -> None:

@@ -80,7 +80,7 @@ class ExplainRequest(BaseModel):
 
     def _masked_spec(self, words: list[str], kept: list[bool]) -> ExplainSpec:
         if len(words) != len(kept):
-            raise Problem(422, f"kept has {len(kept):,} flags for {len(words):,} words. Give one for each word.")
+            raise Problem(422, f"kept must have one flag for each word, got {len(kept):,} for {len(words):,}.")
         if self.ratio is not None:
             raise Problem(422, "kept and ratio both choose words: leave one of them out.")
         if not words or not all(map(str.strip, words)):

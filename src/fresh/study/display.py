@@ -4,16 +4,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
+from fresh.text import plural
+
 DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 LINE_BREAKS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 QUERY_SEPARATOR = "||"  # what corpora join the parts of a query with
 QUERY_PARTS = {"multirc": ("Question", "Answer"), "evinf": ("Intervention", "Compared with", "Outcome")}
 """The names of the parts in the corpora of the paper."""
-
-
-def plural(count: int, noun: str) -> str:
-    """Write a count with its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def cannot_complete(n_more: int) -> str:

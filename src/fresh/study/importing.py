@@ -14,7 +14,7 @@ from fresh.data.readers import Row, read_rows
 from fresh.errors import StudyError
 from fresh.study import annotators
 from fresh.study.answers import QUESTIONS, Answer
-from fresh.study.display import format_query, plural
+from fresh.study.display import format_query
 from fresh.study.export import database_name, escape_mturk, list_questions, list_tickets, study_name
 from fresh.study.raw_answers import (
     KINDS,
@@ -29,6 +29,7 @@ from fresh.study.raw_answers import (
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, DocumentRow, ItemRow, PracticeAnswerRow
 from fresh.study.service import answer_columns
 from fresh.study.store import Store, now_ms
+from fresh.text import plural
 
 MAX_NAME = 200
 OTHER_STUDY = "The file belongs to another study: import it into the study that it was exported from."

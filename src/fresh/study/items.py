@@ -17,7 +17,8 @@ from fresh.metrics.bootstrap import number_texts
 from fresh.rationale import Rationale, Words
 from fresh.study.answers import CONFIDENCE, READABILITY, Answer
 from fresh.study.config import RANDOM_KINDS, Study, StudyConfig
-from fresh.study.display import check_name, find_lookalikes, plural
+from fresh.study.display import check_name, find_lookalikes
+from fresh.text import plural
 
 if TYPE_CHECKING:  # studies without models load none of the code of models
     from fresh.rationalizer import Rationalizer

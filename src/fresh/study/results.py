@@ -18,7 +18,7 @@ from fresh.reporting.figure_style import COLORS, MARKERS, NO_METADATA, STYLE, ch
 from fresh.reporting.tables import Table
 from fresh.study import statistics
 from fresh.study.answers import MEASURES, Response, group_by_item, majority_labels, measure_items, median_seconds
-from fresh.study.display import plural
+from fresh.text import plural
 
 MARKDOWN_SPECIAL = re.compile(r"[\\`*_\[\]<>&#|~]")
 HEADER = ("condition", "items", "accuracy", "confidence (1-4)", "SD", "readability (1-5)", "SD")

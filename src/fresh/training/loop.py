@@ -18,6 +18,7 @@ from fresh.nn.batch import IntArray
 from fresh.nn.batching import BatchSpec, bucketed_batches, padding_share
 from fresh.nn.device import without_cudnn_attention
 from fresh.progress import SILENT, Advance, Progress
+from fresh.text import plural
 from fresh.training.checkpoint import BestState, Checkpoint, CheckpointWriter, Retention, restore
 from fresh.training.config import TrainConfig
 from fresh.training.cuda_graphs import GraphedTrainStep
@@ -106,7 +107,7 @@ class TrainingJob:
         batches = self.batches(0)
         lengths = self.lengths[np.concatenate([batch.numbers for batch in batches])]
         padding = padding_share(lengths, batches, rounded=self.uses_graphs)
-        return f"{self.context.name}: {len(self.lengths):,} texts, {padding:.1%} padding; {layers}."
+        return f"{self.context.name}: {plural(len(self.lengths), 'text')}, {padding:.1%} padding; {layers}."
 
 
 def fit(job: TrainingJob) -> tuple[float, ...]:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fresh.text import plural
 from fresh.web.errors import INTERNAL_ERROR, ErrorRenderer, Problem
 
 HEADERS = {
@@ -160,7 +161,7 @@ class SecurityMiddleware:
                 async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError as error:
-                text = f"The request did not arrive within {self.config.body_timeout:g} seconds. Send it again."
+                text = f"The request did not arrive within {plural(self.config.body_timeout, 'second')}. Send it again."
                 raise Problem(408, text, {"Connection": "close"}) from error
             n_bytes += len(message.get("body", b""))
             complete = not message.get("more_body", False)

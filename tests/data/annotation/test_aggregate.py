@@ -54,7 +54,7 @@ def test_widened_spans_are_reported_next_to_rows_that_were_left_out(read: Any) -
     rows[0]["entities"], rows[1]["entities"] = [[3, 7, "X"]], [[0, 3, "X"], [10, 16, "X"]]
     bad = BadRows()
     first, second = read(*rows[:2], bad=bad)
-    assert bad.summary() == "All 2 rows were read. 2 spans cut words and were widened to whole words."
+    assert bad.summary() == "Read 2 rows. 2 spans cut words and were widened to whole words."
     assert (first.human, second.human) == (Mask.from_spans([(1, 2)], 6), Mask.from_spans([(0, 2), (3, 4)], 6))
     bad = BadRows()
     read(rows[0], rows[2] | {"cats": []}, bad=bad, skip_bad=True)

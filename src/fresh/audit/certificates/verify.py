@@ -15,6 +15,7 @@ from fresh.predictor import Predictor, rationale_text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import find_model
+from fresh.text import plural
 
 # How far a probability may be from the certified one. Other machines add up in another order: with two threads instead
 # of one, probabilities were at most 1e-8 apart (1,821 sentences of SST).
@@ -61,7 +62,7 @@ class Verification:
     def to_text(self) -> str:
         """Return the result in words."""
         if not self.holds:
-            lines = [f"The certificates do not hold: {_plural(self.n_faults, 'fault')}."]
+            lines = [f"The certificates do not hold: {plural(self.n_faults, 'fault')}."]
             lines += [f"line {fault.line}: {fault.reason}" for fault in self.faults]
             if self.n_faults > len(self.faults):
                 lines.append(f"and {self.n_faults - len(self.faults)} more.")
@@ -72,12 +73,8 @@ class Verification:
                 f"Every probability was recomputed: {self.n_exact} equal to the bit, the others within {TOLERANCE} (at "
                 f"most {self.max_difference:.1g} apart), as on another machine or in other batches."
             )
-        held = f"{_plural(self.count, 'certificate')}: all hold, and the predictor is the same."
+        held = f"{plural(self.count, 'certificate')}: all hold, and the predictor is the same."
         return f"{held} {recomputed}\nFinal digest: {self.digest}"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' if count != 1 else ''}"
 
 
 def verify(

@@ -13,7 +13,7 @@ from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Document, Mask
 from fresh.errors import RowError
-from fresh.text import Spans
+from fresh.text import Spans, plural
 
 RATIONALE_LABEL = "RATIONALE"
 FIX = "Fix it in the tool and export the file again, or leave such rows out with skip_bad=True."
@@ -118,7 +118,7 @@ def vote(marked: AnnotatorSpans, document: Document, agreement: float, place: st
         ranges = _word_ranges(spans, document)
         for (start, end), (first, after) in zip(spans, ranges, strict=True):
             if not 0 <= start < end <= len(document.text):
-                problem = f"the span ({start}, {end}) does not fit a text of {len(document.text)} characters."
+                problem = f"the span ({start}, {end}) does not fit a text of {plural(len(document.text), 'character')}."
                 raise RowError(place, problem, FIX)
             if first >= after:
                 problem = f"the span ({start}, {end}) holds no word, only {document.text[start:end]!r:.40}."

@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from fresh.study.annotators import end_sessions, session_version
 from fresh.study.store import Store, now_ms
+from fresh.text import plural
 from fresh.web.errors import Problem
 
 Role = Literal["visitor", "annotator", "admin"]
@@ -29,9 +30,7 @@ TOKEN = re.compile(
     r"(?P<payload>(?P<role>[a-z]+)\.(?P<who>[0-9]{1,9})\.(?P<at>[0-9]{1,15})\.(?P<nonce>[0-9a-f]+))\.(?P<signature>[0-9a-f]{64})"
 )
 NOT_SIGNED_IN = "You are not signed in. Sign in first."
-SESSION_ENDED = (
-    "Your session ended after {hours:g} hours without activity. Sign in again to continue where you stopped."
-)
+SESSION_ENDED = "Your session ended after {hours} without activity. Sign in again to continue where you stopped."
 NOT_SAVED = " What you just sent was not saved."
 FOREIGN_FORM = (
     "This form belongs to another visit, or your browser does not keep cookies. Reload the page and try again."
@@ -136,7 +135,7 @@ class Sessions:
         """Explain that a session has ended; empty if there was none, or it has not."""
         session = self._read(request, role)
         ended = session is not None and self.signer.has_ended(session, self.clock())
-        return SESSION_ENDED.format(hours=self.signer.hours) if ended else ""
+        return SESSION_ENDED.format(hours=plural(self.signer.hours, "hour")) if ended else ""
 
     def require(self, request: Request, role: Role) -> Session:
         """Find a session, or refuse the request."""

@@ -18,10 +18,11 @@ from starlette.types import Scope
 from fresh.errors import InactiveAnnotatorError, NotAssignedError, RepeatedRequestError, StudyError, StudyPausedError
 from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.study.annotators import is_admin, sign_in
-from fresh.study.display import cannot_complete, plural, split_query
+from fresh.study.display import cannot_complete, split_query
 from fresh.study.service import INACTIVE, PAUSED
 from fresh.study.store import Store
 from fresh.study.web.auth import RateLimiter, Session, Sessions
+from fresh.text import plural
 from fresh.web.errors import Problem, problem_response
 from fresh.web.server import Assets, read_assets, template_environment
 
