@@ -66,11 +66,6 @@ def model(request: pytest.FixtureRequest, toy: Splits, configure: Configure) -> 
     return train(small.some(toy), configure(discretizer=request.param, ratio="0.05:0.5")).model
 
 
-@pytest.fixture(scope="module")
-def single(predictor: Predictor) -> Rationalizer:
-    return Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), predictor)
-
-
 LONG = Document.from_words(["it", "was", "a", "great", "story", "of", "two", "old", "men"] * 4, id="long")
 
 
@@ -103,7 +98,8 @@ def test_a_ratio_out_of_the_range_is_refused(model: Rationalizer, ratio: float) 
         model.explain(LONG, ratio=ratio)
 
 
-def test_a_model_of_one_ratio_refuses_others(single: Rationalizer) -> None:
+def test_a_model_of_one_ratio_refuses_others(predictor: Predictor) -> None:
+    single = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), predictor)
     with pytest.raises(ValueError, match=r"^Another ratio needs a model .* range of ratios.*ratio"):
         single.explain(LONG, ratio=0.2)
     with pytest.raises(ValueError, match=r"^A curve needs a model .* range of ratios.*ratio"):

@@ -146,14 +146,13 @@ class Spy:
         return [Saliency(np.full(len(item.words), self.number, dtype=float), "", item.id) for item in documents]
 
 
-@dataclass
 class Trainings:
     """What networks were trained on, in the order of their training."""
 
-    supports: list[list[int]]
-    taggers: list[list[int]]
-    lessons: list[tuple[list[Mask], list[Mask]]]
-    """Which words of train and of dev each tagger was to keep."""
+    def __init__(self) -> None:
+        self.supports: list[list[int]] = []
+        self.taggers: list[list[int]] = []
+        self.lessons: list[tuple[list[Mask], list[Mask]]] = []  # the words of train and dev that a tagger was to keep
 
     def latest_support(self, _support: SupportModel) -> Spy:
         return Spy(len(self.supports) - 1)
@@ -162,7 +161,7 @@ class Trainings:
 @pytest.fixture
 def trainings(monkeypatch: pytest.MonkeyPatch, support: SupportModel) -> Trainings:
     """Trains nothing, and remembers what would have been trained."""
-    found = Trainings([], [], [])
+    found = Trainings()
 
     def support_of(
         _cls: type, train: Any, _dev: Any, _config: Any, _context: RunContext, only: IntArray | None = None
@@ -262,18 +261,14 @@ EXAMPLES = [made_up(n_words, number) for number, n_words in enumerate([1, 7, 20,
 SCORES = Random().score([example.document for example in EXAMPLES])
 
 
-def pairs_of(seed: int = 0, discretizer: str = "top_k", ratio: str = "0.05:0.5") -> TrainingPairs[Rationale]:
-    config = CutConfig(train=TrainConfig(seed=seed), discretizer=discretizer, ratio=ratio)
-    assert config.ratios is not None
-    return many_lengths(EXAMPLES, EXAMPLES[2:4], config, config.ratios)
-
-
-def many_lengths(
-    train: Sequence[Example], dev: Sequence[Example], config: CutConfig, ratios: Range = RANGE
+def pairs_of(
+    seed: int = 0, discretizer: str = "top_k", examples: Sequence[Example] = EXAMPLES
 ) -> TrainingPairs[Rationale]:
-    scores, dev_scores = (Random().score(documents_of(part)) for part in (train, dev))
+    config = CutConfig(train=TrainConfig(seed=seed), discretizer=discretizer, ratio="0.05:0.5")
+    splits = Splits(tuple(examples), tuple(examples[2:4]), tuple(examples[2:4]))
+    scores, dev_scores = (Random().score(documents_of(part)) for part in (splits.train, splits.dev))
     scored = ScoredSplits(SaliencyExtractor(Random(), TopK(0.2)), scores, dev_scores)
-    return cut_to_many_lengths(Splits(tuple(train), tuple(dev), tuple(dev)), scored, config, ratios)
+    return cut_to_many_lengths(splits, scored, config, RANGE)
 
 
 @pytest.mark.parametrize("discretizer", ["top_k", "contiguous"])
@@ -304,8 +299,7 @@ def test_lengths_are_sampled_from_the_seed() -> None:
 
 
 def test_versions_differ_in_length_from_the_shortest_to_the_longest() -> None:
-    many = [made_up(100, number) for number in range(60)]
-    found = many_lengths(many, many[:1], CutConfig(ratio="0.05:0.5"))
+    found = pairs_of(examples=[made_up(100, number) for number in range(60)])
     lengths = [len(rationale.words) for rationale, _ in found.train]
     assert (min(lengths), max(lengths)) == (5, 50)
     assert np.median(lengths) == pytest.approx(16, abs=2)  # as many below the middle as above it
