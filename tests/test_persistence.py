@@ -118,25 +118,20 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "hub"
 
 
-def test_a_pushed_model_can_be_loaded(rationalizer: Rationalizer, hub: Path) -> None:
-    assert rationalizer.push_to_hub("you/my-model", private=True) == "https://hub/you/my-model"
-    assert FakeHub.options["private"] is True
-    assert small.answers(rationalizer.explain(TEXTS)) == small.answers(
-        Rationalizer.from_pretrained(hub / "you/my-model").explain(TEXTS)
-    )
-    card = (hub / "you/my-model/README.md").read_text(encoding="utf-8")
-    assert 'Rationalizer.from_pretrained("you/my-model")' in card
-
-
-def test_fingerprints_are_not_pushed(rationalizer: Rationalizer, hub: Path, tmp_path: Path) -> None:
+def test_a_model_is_pushed_without_its_fingerprints(rationalizer: Rationalizer, hub: Path, tmp_path: Path) -> None:
     fingerprints = TrainingFingerprints.from_documents(map(Document.from_text, TEXTS))
     model = replace(rationalizer, fingerprints=fingerprints)
     model.save_pretrained(tmp_path / "saved")
-    model.push_to_hub("you/my-model")
     assert (tmp_path / "saved/trained_on.bin").stat().st_size == 8 * len(TEXTS)
     assert Rationalizer.from_pretrained(tmp_path / "saved").fingerprints is not None
+    assert model.push_to_hub("you/my-model", private=True) == "https://hub/you/my-model"
+    assert FakeHub.options["private"] is True
     assert not (hub / "you/my-model/trained_on.bin").exists()
-    assert Rationalizer.from_pretrained(hub / "you/my-model").fingerprints is None
+    loaded = Rationalizer.from_pretrained(hub / "you/my-model")
+    assert loaded.fingerprints is None
+    assert small.answers(model.explain(TEXTS)) == small.answers(loaded.explain(TEXTS))
+    card = (hub / "you/my-model/README.md").read_text(encoding="utf-8")
+    assert 'Rationalizer.from_pretrained("you/my-model")' in card
 
 
 # Finding a model
@@ -250,11 +245,13 @@ def test_a_failure_while_writing_leaves_the_old_model(
 
 
 def test_the_card_describes_the_model(rationalizer: Rationalizer, tmp_path: Path) -> None:
-    report = Report(32, (Row("FRESH (occlusion)", 0.91, 0.92, 0.213),))
+    report = Report(32, (Row("FRESH (occlusion)", 0.91, 0.92, 0.213),), 0.25, ("The gate has collapsed.",))
+    (tmp_path / "reviews").mkdir()  # an empty folder may become a model
     settings = {"ratio": 0.2, "train": {"epochs": 8}}
     Rationalizer(rationalizer.extractor, rationalizer.predictor, settings, True, report).save_pretrained(
         tmp_path / "reviews"
     )
+    assert Rationalizer.from_pretrained(tmp_path / "reviews").report == report
     card = ModelCard.load(tmp_path / "reviews" / "README.md")
     assert card.data.library_name == "fresh"
     assert card.data.license is None  # which license applies depends on the training data
@@ -265,6 +262,8 @@ def test_the_card_describes_the_model(rationalizer: Rationalizer, tmp_path: Path
         "Labels: `neg`, `pos`. Each document comes with a query.",
         'explanation = model.explain("Some text.", query="A question?")',
         "On 32 test documents:",
+        "Truncation left 25.0% of the words unread.",
+        "The gate has collapsed.",
         "| FRESH (occlusion) | .910 | .920 | 21.3% |",
         "- `train.epochs`: 8",
     ):
@@ -274,13 +273,3 @@ def test_the_card_describes_the_model(rationalizer: Rationalizer, tmp_path: Path
     plain = " ".join(card_text("reviews", ("neg", "pos"), False, {}, None).split())
     assert "Nothing was measured when the model was saved." in plain
     assert "Given the words shown, nothing else can change the answer." in plain
-
-
-def test_the_report_is_saved_and_in_the_card(rationalizer: Rationalizer, tmp_path: Path) -> None:
-    report = Report(32, (Row("Lei et al.", 0.91, 0.92, 0.213),), 0.25, ("The gate has collapsed.",))
-    (tmp_path / "model").mkdir()  # an empty folder may become a model
-    replace(rationalizer, settings={}, report=report).save_pretrained(tmp_path / "model")
-    assert Rationalizer.from_pretrained(tmp_path / "model").report == report
-    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8").splitlines()
-    assert "Truncation left 25.0% of the words unread." in card
-    assert "The gate has collapsed." in card

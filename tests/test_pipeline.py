@@ -136,13 +136,6 @@ def fresh_config(*given: Any) -> FreshConfig:
     return config
 
 
-def test_settings_are_flat_or_dotted() -> None:
-    flat = resolve_settings("x.csv", None, None, {"epochs": 3, "ratio": 0.1, "text": "review"})
-    dotted = resolve_settings("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
-    assert flat == dotted
-    assert flat.method.train.epochs == 3
-
-
 def test_all_wrong_settings_are_reported_at_once(splits: Splits) -> None:
     wrong: dict[str, Any] = {"ration": 0.1, "train.epoch": 3, "seed": "x", "dropout": 2, "scorer": "atention"}
     with pytest.raises(ConfigError) as caught:
@@ -157,6 +150,8 @@ def test_all_wrong_settings_are_reported_at_once(splits: Splits) -> None:
 
 
 def test_arguments_override_the_file_and_the_file_overrides_the_corpus(tmp_path: Path) -> None:
+    flat = resolve_settings("x.csv", None, None, {"epochs": 3, "ratio": 0.1, "text": "review"})
+    assert flat == resolve_settings("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
     file = tmp_path / "run.toml"
     file.write_text('scorer = "gradient"\nratio = 0.4\n[train]\nepochs = 12\nseed = 3\n', encoding="utf-8")
     method = fresh_config("sst", tmp_path, file, {"train.epochs": "2"})

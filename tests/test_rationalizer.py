@@ -40,10 +40,14 @@ def documents(toy: Splits) -> list[Document]:
     return [*(example.document for example in toy.test), strange, long]
 
 
-def test_a_text_gives_the_explanation_of_its_document(rationalizer: Rationalizer) -> None:
+def test_a_text_gives_the_explanation_of_its_document_and_a_list_a_list(rationalizer: Rationalizer) -> None:
     from_text, from_document = rationalizer.explain(TEXT), rationalizer.explain(Document.from_text(TEXT))
     assert from_text.document == from_document.document == Document.from_text(TEXT)
     assert (from_text.mask, from_text.prediction) == (from_document.mask, from_document.prediction)
+    found = rationalizer.explain([Document.from_text("it was awful", id="x"), TEXT, "a great story"])
+    assert [item.document.text for item in found] == ["it was awful", TEXT, "a great story"]
+    assert found[0].document.id == "x"
+    assert rationalizer.explain([]) == []
 
 
 def test_an_explanation_holds_the_rationale_object_that_was_read(
@@ -58,13 +62,6 @@ def test_an_explanation_holds_the_rationale_object_that_was_read(
     monkeypatch.setattr(Predictor, "predict", record)
     for explanation, rationale in zip(rationalizer.explain(documents), read, strict=True):
         assert explanation.rationale is rationale is explanation.rationale
-
-
-def test_a_list_gives_a_list_in_its_order(rationalizer: Rationalizer) -> None:
-    found = rationalizer.explain([Document.from_text("it was awful", id="x"), TEXT, "a great story"])
-    assert [item.document.text for item in found] == ["it was awful", TEXT, "a great story"]
-    assert found[0].document.id == "x"
-    assert rationalizer.explain([]) == []
 
 
 def test_an_explanation_is_consistent(rationalizer: Rationalizer, documents: list[Document]) -> None:

@@ -141,10 +141,6 @@ def report_damage(place: Path) -> Iterator[None]:
 
 def load_predictor(place: Path, device: str, needs_query: bool = False) -> Predictor:
     """Load the half that answers."""
-    return Predictor(_load_classifier(place, device, needs_query))
-
-
-def _load_classifier(place: Path, device: str, needs_query: bool) -> Classifier:
     choose_device(device)  # outside the block: a device that cannot be used is no damage
     with report_damage(place):
         classifier = Classifier.load(place, device)
@@ -152,7 +148,7 @@ def _load_classifier(place: Path, device: str, needs_query: bool) -> Classifier:
         if not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
             raise TypeError("the labels are not distinct strings")
         classifier.check_outputs(place, needs_query)
-        return classifier
+        return Predictor(classifier)
 
 
 def check_model(folder: Path, part: str = "") -> dict[str, Any]:
@@ -236,7 +232,8 @@ def load_extractor(folder: Path, manifest: Mapping[str, Any], device: str, score
             network = TokenClassifier.load(place, device)
             network.check_outputs(place, needs_query)
             return SaliencyExtractor(Tagger(network), discretizer)
-        support = SupportModel(_load_classifier(place, device, needs_query)) if place.is_dir() else None
+        # The support model is saved as a predictor is.
+        support = SupportModel(load_predictor(place, device, needs_query).classifier) if place.is_dir() else None
         if scorer is None or support is None:
             return SaliencyExtractor(_load_scorer(folder, record["scorer"], support), discretizer, support)
     # Outside the block: an error of the caller's own scorer is no damage.

@@ -281,6 +281,5 @@ def _describe_checkpoints(folder: Path) -> str:
     for path in sorted(partial_folder(folder).glob("*.safetensors"), key=lambda path: path.stat().st_mtime):
         with safe_open(path, "np") as file:
             scores = json.loads(file.metadata()["scores"])
-        name = path.stem.replace("_", " ")
-        networks.append(f"{name}: {len(scores)} epochs, best dev macro-F1 {max(scores):.3f}")
+        networks.append(f"{path.stem.replace('_', ' ')}: {len(scores)} epochs, best dev macro-F1 {max(scores):.3f}")
     return f"Checkpoints: {'; '.join(networks)}." if networks else ""

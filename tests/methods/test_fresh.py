@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -111,14 +110,6 @@ def test_only_discretizers_with_a_ratio_take_another() -> None:
     assert with_ratio(extractor, 0.4) == SaliencyExtractor(Random(), Contiguous(0.4))
     with pytest.raises(TypeError, match=r"ratio.*top_k and contiguous"):
         with_ratio(FullText(), 0.4)
-
-
-def test_a_saved_model_still_serves_its_range(model: Rationalizer, tmp_path: Path) -> None:
-    model.save_pretrained(tmp_path / "many")
-    loaded = Rationalizer.from_pretrained(tmp_path / "many", device="cpu")
-    assert loaded.ratios == (0.05, 0.5)
-    assert small.answers([loaded.explain(LONG, ratio=0.3)]) == small.answers([model.explain(LONG, ratio=0.3)])
-    assert small.answers(loaded.curve(LONG).points) == small.answers(model.curve(LONG).points)
 
 
 # The curve

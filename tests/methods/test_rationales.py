@@ -83,11 +83,12 @@ def test_a_share_of_the_documents_with_a_rationale_is_used(
     assert samples[0] <= samples[1]  # a smaller share is part of a larger one
 
 
-def test_another_seed_samples_other_documents() -> None:
+def test_another_seed_samples_other_documents_and_folds() -> None:
     some = [example(number, MARKED) for number in range(40)]
     drawn = {frozenset(chosen(tagger_targets(some, None, 0.5, seed))) for seed in range(20)}
     assert len(drawn) == 20
     assert set().union(*drawn) == set(range(40))
+    assert len({tuple(split_folds(some, 3, seed)[0].tolist()) for seed in range(10)}) == 10
 
 
 @pytest.mark.parametrize("human", [None, EMPTY])
@@ -125,12 +126,6 @@ def test_folds_have_about_equal_sizes_and_equal_documents_stay_together(
         assert sum(bool(places & set(part.tolist())) for part in parts) == 1
     again = split_folds(some, n_parts, seed)
     assert all(np.array_equal(one, other) for one, other in zip(parts, again, strict=True))
-
-
-def test_folds_are_sampled_from_the_seed() -> None:
-    some = [example(number) for number in range(30)]
-    first = {tuple(split_folds(some, 3, seed)[0].tolist()) for seed in range(10)}
-    assert len(first) == 10
 
 
 # Cross-fitting
@@ -209,22 +204,19 @@ def test_a_tagger_learns_from_people_alone_only_where_they_marked_something(
     assert all(max(seen) < 20 for seen in trainings.taggers)
 
 
-def test_with_a_scorer_people_teach_on_train_only(
+def test_people_teach_on_train_only_with_a_scorer_and_on_dev_too_without(
     trainings: Trainings, toy: Splits, configure: Configure, support: SupportModel
 ) -> None:
     splits, config = small.some(toy, 40, 8), configure(tagger=True, human=0.5)
     trainings.supports.append([])
     extract_training_rationales(splits, config, lambda: trainings.latest_support(support), support, RunContext())
-    [(wanted, dev_wanted)] = trainings.lessons
+    no_scorer = partial(pytest.fail, "a scorer was made")
+    extract_training_rationales(splits, configure(tagger=True, human=1), no_scorer, None, RunContext())
+    [(wanted, dev_wanted), alone] = trainings.lessons
     pseudo, dev_pseudo = (TopK(0.2).select(Spy(0).score(documents_of(part))) for part in (splits.train, splits.dev))
     assert wanted == tagger_targets(splits.train, pseudo, 0.5, config.train.seed)
     assert dev_wanted == dev_pseudo
-
-
-def test_alone_people_teach_on_train_and_dev(trainings: Trainings, toy: Splits, configure: Configure) -> None:
-    splits, no_scorer = small.some(toy, 40, 8), partial(pytest.fail, "a scorer was made")
-    extract_training_rationales(splits, configure(tagger=True, human=1), no_scorer, None, RunContext())
-    assert trainings.lessons == [([item.human for item in splits.train], [item.human for item in splits.dev])]
+    assert alone == ([item.human for item in splits.train], [item.human for item in splits.dev])
 
 
 def test_a_global_budget_is_spent_on_the_scores_of_all_folds(

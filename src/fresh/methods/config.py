@@ -268,8 +268,6 @@ def _check_whole(config: ClassifierConfig, reason: str) -> str | None:
     return f"{reason}: choose long=stagger or long=chunk." if config.network.long == "truncate" else None
 
 
-MethodName = Literal["fresh", "lei", "bastings", "full_text", "random", "human"]
-
 METHODS: dict[str, type[ClassifierConfig]] = {
     "fresh": FreshConfig,
     "lei": LeiConfig,
@@ -285,7 +283,7 @@ METHODS: dict[str, type[ClassifierConfig]] = {
 class RunConfig:
     """Settings of a training run that are the same for all methods."""
 
-    method: MethodName = "fresh"
+    method: Literal["fresh", "lei", "bastings", "full_text", "random", "human"] = "fresh"
     """How words are chosen: by the scores of a support model (fresh), by a gate that is trained with the predictor
     (lei, bastings), not at all (full_text), at random (random), or by people (human)."""
     baseline: bool = True

@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,24 +17,13 @@ Scores = NDArray[np.float64]
 N_STACKED = 2**16
 
 
-@dataclass(frozen=True, slots=True)
 class ScoreTable:
     """The scores of many documents, one document after the other."""
 
-    scores: Scores  # (words,)
-    n_words: Counts  # (documents,)
-
-    @classmethod
-    def of(cls, saliencies: Sequence[Saliency]) -> Self:
-        """Put the scores of documents one after the other."""
-        n_words = np.fromiter(map(len, saliencies), dtype=np.int64, count=len(saliencies))
-        return cls(np.concatenate([np.empty(0), *(saliency.scores for saliency in saliencies)]), n_words)
-
-    @property
-    def firsts(self) -> Counts:
-        """Where the words of each document begin. Shape: (documents,)."""
-        firsts: Counts = np.cumsum(self.n_words) - self.n_words
-        return firsts
+    def __init__(self, saliencies: Sequence[Saliency]) -> None:
+        self.scores: Scores = np.concatenate([np.empty(0), *(saliency.scores for saliency in saliencies)])  # (words,)
+        self.n_words: Counts = np.fromiter(map(len, saliencies), dtype=np.int64, count=len(saliencies))  # (documents,)
+        self.firsts: Counts = np.cumsum(self.n_words) - self.n_words  # where each document begins: (documents,)
 
 
 def choose_rows(table: ScoreTable, counts: Counts, choose: Callable[[Scores, int], Flags]) -> Flags:
@@ -74,20 +61,14 @@ def top_k(scores: Scores, k: int) -> Flags:
     return kept
 
 
-@dataclass(frozen=True, slots=True)
 class WindowSums:
-    """The sums of windows of documents, one document a row.
+    """The sums of windows of documents of one length, from scores of shape (documents, words).
 
     Windows tie if their sums lie within 2 (n + 1) ε Σ|score| of the best, where n is the number of words and ε the
     spacing of numbers at 1: a bound on the rounding error of the difference of two sums of n numbers.
     """
 
-    sums: Scores  # of the first 0, 1, 2, ... words: (documents, words + 1)
-    noise: Scores  # largest difference of two sums that tie: (documents, 1)
-
-    @classmethod
-    def of(cls, scores: Scores) -> Self:
-        """Add up the scores of documents of one length. Shape of scores: (documents, words)."""
+    def __init__(self, scores: Scores) -> None:
         with np.errstate(over="ignore"):
             sizes = np.abs(scores).sum(axis=1, keepdims=True)
         # Doubles range from 2**-1022 to 2**1024: near these, sums overflow or the noise underflows to 0. Dividing by a
@@ -97,9 +78,10 @@ class WindowSums:
             exponents = np.where(safe, 0, np.frexp(np.abs(scores).max(axis=1, keepdims=True))[1])
             scores = np.ldexp(scores, -exponents)
             sizes = np.abs(scores).sum(axis=1, keepdims=True)
-        sums = np.zeros((len(scores), scores.shape[1] + 1))
-        np.cumsum(scores, axis=1, out=sums[:, 1:])
-        return cls(sums, 2 * (scores.shape[1] + 1) * np.finfo(np.float64).eps * sizes)
+        self.sums: Scores = np.zeros((len(scores), scores.shape[1] + 1))  # of the first 0, 1, 2, ... words
+        np.cumsum(scores, axis=1, out=self.sums[:, 1:])
+        # How far sums that tie may differ. Shape: (documents, 1).
+        self.noise: Scores = 2 * self.sums.shape[1] * np.finfo(np.float64).eps * sizes
 
     def best_starts(self, length: int) -> Places:
         """Find where the best window of each row starts, the leftmost where they tie. Shape: (documents,)."""
@@ -114,7 +96,7 @@ class GrowingWindow:
 
     def __init__(self, scores: Scores, length: int) -> None:
         self._scores = scores
-        self._sums = WindowSums.of(scores[None])
+        self._sums = WindowSums(scores[None])
         self.length = length
         [self.start] = self._sums.best_starts(length).tolist()
         self._look_ahead()

@@ -54,7 +54,7 @@ class _PerDocument(ABC):
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask for each document."""
-        table = ScoreTable.of(saliencies)
+        table = ScoreTable(saliencies)
         kept = choose_rows(table, _budgets(table.n_words, self.ratio), self._choose)
         return Mask.from_flags(kept, table.n_words)
 
@@ -77,7 +77,7 @@ class Contiguous(_PerDocument):
 
     def _choose(self, scores: Scores, k: int) -> Flags:
         # Sums of windows are differences of cumulative sums: linear in the words for any length of the window.
-        starts, words = WindowSums.of(scores).best_starts(k)[:, None], np.arange(scores.shape[1])
+        starts, words = WindowSums(scores).best_starts(k)[:, None], np.arange(scores.shape[1])
         kept: Flags = (words >= starts) & (words < starts + k)
         return kept
 
@@ -110,7 +110,7 @@ class _Learned(ABC):
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask for each document."""
-        table = ScoreTable.of(saliencies)
+        table = ScoreTable(saliencies)
         cutoff = math.inf if self.cutoff is None else self.cutoff
         return Mask.from_flags(self._keep(table, _budgets(table.n_words, self.minimum), cutoff), table.n_words)
 
@@ -172,7 +172,7 @@ class _Global(ABC):
         return self._learned(self._minimum, self._select(saliencies)[1])
 
     def _select(self, saliencies: Sequence[Saliency]) -> tuple[list[Mask], float | None]:
-        table = ScoreTable.of(saliencies)
+        table = ScoreTable(saliencies)
         minima = _budgets(table.n_words, self._minimum)
         n_spare = budget(int(table.n_words.sum()), self.ratio) - int(minima.sum())
         kept, lowest = self._spend(table, minima, max(0, n_spare))
