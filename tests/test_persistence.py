@@ -17,22 +17,17 @@ import fresh.rationalizer
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.data.fingerprints import TrainingFingerprints
-from fresh.document import Document, Example, Mask
+from fresh.document import Document, Mask
 from fresh.errors import ModelError, OutputError
-from fresh.persistence import card_text
+from fresh.persistence import card_text, read_files
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer, find_model
 from fresh.reporting.report import Report, Row
-from fresh.selection.discretizers import GlobalContiguous, GlobalTopK, TopK
-from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor
+from fresh.selection.discretizers import TopK
+from fresh.selection.extractors import SaliencyExtractor
 from small import LongWords
 
 TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "it plays in great sea film bad"]
-
-
-def snapshot(folder: Path) -> dict[str, bytes]:
-    """Read all files of a folder, hidden ones too."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 # Saving and loading
@@ -44,36 +39,6 @@ def test_a_loaded_model_is_the_same_to_the_bit(rationalizer: Rationalizer, model
     assert (loaded.labels, loaded.settings) == (rationalizer.labels, {"ratio": 0.2})
     loaded.save_pretrained(tmp_path / "again")
     assert small.digests(tmp_path / "again") == small.digests(model_folder)
-
-
-MARKED = HumanRationales.of(
-    Example(item, "pos", Mask.from_spans([(1, 3)], len(item.words))) for item in map(Document.from_text, TEXTS)
-)
-
-
-@pytest.mark.parametrize("kind", [GlobalTopK, GlobalContiguous])
-def test_learned_discretizers_survive(
-    kind: type[GlobalTopK | GlobalContiguous], rationalizer: Rationalizer, tmp_path: Path
-) -> None:
-    extractor = rationalizer.extractor
-    assert isinstance(extractor, SaliencyExtractor)
-    discretizer = kind(0.3).learn(extractor.score(list(map(Document.from_text, TEXTS))))
-    model = replace(rationalizer, extractor=replace(extractor, discretizer=discretizer))
-    model.save_pretrained(tmp_path / "model")
-    loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
-    assert isinstance(loaded.extractor, SaliencyExtractor)
-    assert loaded.extractor.discretizer == discretizer
-    assert small.answers(model.explain(TEXTS)) == small.answers(loaded.explain(TEXTS))
-
-
-@pytest.mark.parametrize("extractor", [FullText(), MARKED])
-def test_extractors_without_a_network_survive(extractor: Extractor, predictor: Predictor, tmp_path: Path) -> None:
-    model = Rationalizer(extractor, predictor)
-    model.save_pretrained(tmp_path / "model")
-    loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
-    assert small.answers(model.explain(TEXTS)) == small.answers(loaded.explain(TEXTS))
-    assert loaded.extractor == extractor
-    assert (tmp_path / "model/extractor").exists() == (extractor is MARKED)
 
 
 def test_a_custom_scorer_must_be_passed_again(support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
@@ -153,25 +118,20 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "hub"
 
 
-def test_a_pushed_model_can_be_loaded(rationalizer: Rationalizer, hub: Path) -> None:
-    assert rationalizer.push_to_hub("you/my-model", private=True) == "https://hub/you/my-model"
-    assert FakeHub.options["private"] is True
-    assert small.answers(rationalizer.explain(TEXTS)) == small.answers(
-        Rationalizer.from_pretrained(hub / "you/my-model").explain(TEXTS)
-    )
-    card = (hub / "you/my-model/README.md").read_text(encoding="utf-8")
-    assert 'Rationalizer.from_pretrained("you/my-model")' in card
-
-
-def test_fingerprints_are_not_pushed(rationalizer: Rationalizer, hub: Path, tmp_path: Path) -> None:
+def test_a_model_is_pushed_without_its_fingerprints(rationalizer: Rationalizer, hub: Path, tmp_path: Path) -> None:
     fingerprints = TrainingFingerprints.from_documents(map(Document.from_text, TEXTS))
     model = replace(rationalizer, fingerprints=fingerprints)
     model.save_pretrained(tmp_path / "saved")
-    model.push_to_hub("you/my-model")
     assert (tmp_path / "saved/trained_on.bin").stat().st_size == 8 * len(TEXTS)
     assert Rationalizer.from_pretrained(tmp_path / "saved").fingerprints is not None
+    assert model.push_to_hub("you/my-model", private=True) == "https://hub/you/my-model"
+    assert FakeHub.options["private"] is True
     assert not (hub / "you/my-model/trained_on.bin").exists()
-    assert Rationalizer.from_pretrained(hub / "you/my-model").fingerprints is None
+    loaded = Rationalizer.from_pretrained(hub / "you/my-model")
+    assert loaded.fingerprints is None
+    assert small.answers(model.explain(TEXTS)) == small.answers(loaded.explain(TEXTS))
+    card = (hub / "you/my-model/README.md").read_text(encoding="utf-8")
+    assert 'Rationalizer.from_pretrained("you/my-model")' in card
 
 
 # Finding a model
@@ -236,10 +196,10 @@ def test_a_name_is_not_found_offline() -> None:
 def test_a_model_is_replaced_only_when_asked(
     rationalizer: Rationalizer, model_folder: Path, predictor: Predictor
 ) -> None:
-    before = snapshot(model_folder)
+    before = read_files(model_folder)
     with pytest.raises(OutputError, match=r"already holds a model.*overwrite=True"):
         rationalizer.save_pretrained(model_folder)
-    assert snapshot(model_folder) == before
+    assert read_files(model_folder) == before
     Rationalizer(rationalizer.extractor, predictor, {"ratio": 0.9}).save_pretrained(model_folder, overwrite=True)
     assert Rationalizer.from_pretrained(model_folder).settings == {"ratio": 0.9}
     assert [path.name for path in model_folder.parent.iterdir()] == ["model"]
@@ -251,7 +211,7 @@ def test_other_files_are_never_touched(rationalizer: Rationalizer, tmp_path: Pat
     for target, reason in ((tmp_path, "holds other files"), (tmp_path / "notes.txt", "is a file")):
         with pytest.raises(OutputError, match=f"^{re.escape(str(target))} {reason}"):
             rationalizer.save_pretrained(target, overwrite=overwrite)
-    assert snapshot(tmp_path) == {"notes.txt": b"mine"}
+    assert read_files(tmp_path) == {"notes.txt": b"mine"}
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
@@ -271,25 +231,27 @@ def test_a_failure_while_writing_leaves_the_old_model(
     def fail_for_new(self: Path, target: Path) -> Path:
         return fail() if self.name == "new" else move(self, target)  # type: ignore[return-value, func-returns-value]
 
-    before = snapshot(model_folder.parent)
+    before = read_files(model_folder.parent)
     if step == "write":
         monkeypatch.setattr(fresh.rationalizer, "card_text", fail)
     else:
         monkeypatch.setattr(Path, "rename", fail_for_new)
     with pytest.raises(type(error)):
         rationalizer.save_pretrained(model_folder, overwrite=True)
-    assert snapshot(model_folder.parent) == before
+    assert read_files(model_folder.parent) == before
 
 
 # The card
 
 
 def test_the_card_describes_the_model(rationalizer: Rationalizer, tmp_path: Path) -> None:
-    report = Report(32, (Row("FRESH (occlusion)", 0.91, 0.92, 0.213),))
+    report = Report(32, (Row("FRESH (occlusion)", 0.91, 0.92, 0.213),), 0.25, ("The gate has collapsed.",))
+    (tmp_path / "reviews").mkdir()  # an empty folder may become a model
     settings = {"ratio": 0.2, "train": {"epochs": 8}}
     Rationalizer(rationalizer.extractor, rationalizer.predictor, settings, True, report).save_pretrained(
         tmp_path / "reviews"
     )
+    assert Rationalizer.from_pretrained(tmp_path / "reviews").report == report
     card = ModelCard.load(tmp_path / "reviews" / "README.md")
     assert card.data.library_name == "fresh"
     assert card.data.license is None  # which license applies depends on the training data
@@ -300,6 +262,8 @@ def test_the_card_describes_the_model(rationalizer: Rationalizer, tmp_path: Path
         "Labels: `neg`, `pos`. Each document comes with a query.",
         'explanation = model.explain("Some text.", query="A question?")',
         "On 32 test documents:",
+        "Truncation left 25.0% of the words unread.",
+        "The gate has collapsed.",
         "| FRESH (occlusion) | .910 | .920 | 21.3% |",
         "- `train.epochs`: 8",
     ):
@@ -309,13 +273,3 @@ def test_the_card_describes_the_model(rationalizer: Rationalizer, tmp_path: Path
     plain = " ".join(card_text("reviews", ("neg", "pos"), False, {}, None).split())
     assert "Nothing was measured when the model was saved." in plain
     assert "Given the words shown, nothing else can change the answer." in plain
-
-
-def test_the_report_is_saved_and_in_the_card(rationalizer: Rationalizer, tmp_path: Path) -> None:
-    report = Report(32, (Row("Lei et al.", 0.91, 0.92, 0.213),), 0.25, ("The gate has collapsed.",))
-    (tmp_path / "model").mkdir()  # an empty folder may become a model
-    replace(rationalizer, settings={}, report=report).save_pretrained(tmp_path / "model")
-    assert Rationalizer.from_pretrained(tmp_path / "model").report == report
-    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8").splitlines()
-    assert "Truncation left 25.0% of the words unread." in card
-    assert "The gate has collapsed." in card

@@ -10,13 +10,12 @@ import small
 from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.checks import GUARANTEE, audit
-from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document
 from fresh.errors import ConfigError, DataError, OutputError
 from fresh.evaluation.baselines import majority_label, random_masks, train_baselines
 from fresh.evaluation.warnings import MIN_DOCUMENTS
-from fresh.methods.config import FreshConfig, LeiConfig
+from fresh.methods.config import FreshConfig, LeiConfig, TaggerConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.pipeline import AUDIT_TRIALS, _advice, read_usable_splits, resolve_settings, run_identity, train
 from fresh.predictor import Predictor
@@ -137,13 +136,6 @@ def fresh_config(*given: Any) -> FreshConfig:
     return config
 
 
-def test_settings_are_flat_or_dotted() -> None:
-    flat = resolve_settings("x.csv", None, None, {"epochs": 3, "ratio": 0.1, "text": "review"})
-    dotted = resolve_settings("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
-    assert flat == dotted
-    assert flat.method.train.epochs == 3
-
-
 def test_all_wrong_settings_are_reported_at_once(splits: Splits) -> None:
     wrong: dict[str, Any] = {"ration": 0.1, "train.epoch": 3, "seed": "x", "dropout": 2, "scorer": "atention"}
     with pytest.raises(ConfigError) as caught:
@@ -158,6 +150,8 @@ def test_all_wrong_settings_are_reported_at_once(splits: Splits) -> None:
 
 
 def test_arguments_override_the_file_and_the_file_overrides_the_corpus(tmp_path: Path) -> None:
+    flat = resolve_settings("x.csv", None, None, {"epochs": 3, "ratio": 0.1, "text": "review"})
+    assert flat == resolve_settings("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
     file = tmp_path / "run.toml"
     file.write_text('scorer = "gradient"\nratio = 0.4\n[train]\nepochs = 12\nseed = 3\n', encoding="utf-8")
     method = fresh_config("sst", tmp_path, file, {"train.epochs": "2"})
@@ -176,59 +170,49 @@ def test_human_rationales_identify_a_run(splits: Splits) -> None:
     assert {name for name in one if one[name] != other[name]} == {"data"}
 
 
-@pytest.fixture
-def corpora(splits: Splits, tmp_path: Path) -> Path:
-    """A folder with a tiny corpus in the layout of SST."""
-    (tmp_path / "corpora/sst").mkdir(parents=True)
-    for name in ("train", "dev", "test"):
-        rows = [
-            {"id": row["id"], "document": row["text"], "label": "1" if row["label"] == "pos" else "0"}
-            for row in small.rows(getattr(splits, name))
-        ]
-        small.write_jsonl(tmp_path / "corpora/sst" / f"{name}.jsonl", rows)
-    return tmp_path / "corpora"
-
-
 BELOW = "Rationales have 89% of the full text's macro-F1. If that is too little, "
 MORE_WORDS = "keep more words (`ratio`)."
 CAREFUL = "use a better scorer (scorer=integrated_gradients, which takes longer), or " + MORE_WORDS
 
 
+OWN, FULL = Row("FRESH", 0.8, 0.8, 1.0, own=True), Row("full text", 0.9, 0.9, 1.0)
+FRESH = FreshConfig()
+
+
 @pytest.mark.parametrize(
-    ("own", "settings", "advice"),
+    ("rows", "method", "scorer", "advice"),
     [
-        (0.8, {}, CAREFUL),
-        (0.8, {"scorer": "integrated_gradients"}, MORE_WORDS),
-        (0.8, {"distil": True}, MORE_WORDS),
-        (0.87, {}, None),
-        (0.8, {"scorer": "random"}, None),
+        ((FULL, OWN), FRESH, None, CAREFUL),
+        ((FULL, OWN), FreshConfig(scorer="integrated_gradients"), None, MORE_WORDS),
+        ((FULL, OWN), FreshConfig(tagging=TaggerConfig(distil=True)), None, MORE_WORDS),
+        ((FULL, OWN), FRESH, small.LongWords, MORE_WORDS),
+        ((FULL, replace(OWN, macro_f1=0.87)), FRESH, None, None),
+        ((FULL, replace(OWN, macro_f1_between=(0.7, 0.9))), FRESH, None, None),  # chance may explain the difference
+        ((FULL, OWN), FreshConfig(scorer="random"), None, None),
+        ((FULL, OWN), LeiConfig(), None, None),
+        ((OWN,), FRESH, None, None),
     ],
 )
 def test_rationales_far_below_the_full_text_come_with_advice(
-    own: float, settings: dict[str, Any], advice: str | None
+    rows: tuple[Row, ...], method: Any, scorer: Any, advice: str | None
 ) -> None:
     expected = [] if advice is None else [f"{BELOW}{advice}"]
-    assert advise(Row("FRESH", own, own, 1.0, own=True), from_mapping(FreshConfig, settings)) == expected
+    assert list(_advice(Report(MIN_DOCUMENTS, rows), method, scorer)) == expected
+    assert list(_advice(Report(MIN_DOCUMENTS - 1, rows), method, scorer)) == []
 
 
-def test_advice_needs_evidence() -> None:
-    method, own = from_mapping(FreshConfig, {}), Row("FRESH", 0.8, 0.8, 1.0, own=True)
-    assert advise(own, method, scorer=small.LongWords) == [f"{BELOW}{MORE_WORDS}"]
-    assert advise(own, from_mapping(LeiConfig, {})) == []
-    assert advise(own, method, n_documents=MIN_DOCUMENTS - 1) == []
-    assert advise(replace(own, macro_f1_between=(0.7, 0.9)), method) == []  # chance may explain the difference
-    assert list(_advice(Report(MIN_DOCUMENTS, (own,)), method, None)) == []
-
-
-def advise(own: Row, method: Any, n_documents: int = MIN_DOCUMENTS, scorer: Any = None) -> list[str]:
-    return list(_advice(Report(n_documents, (Row("full text", 0.9, 0.9, 1.0), own)), method, scorer))
-
-
-def test_a_corpus_sets_the_ratio(corpora: Path, quick_settings: dict[str, Any]) -> None:
-    model = train("sst", data_dir=corpora, **quick_settings)
+def test_a_corpus_sets_the_ratio(splits: Splits, quick_settings: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "sst").mkdir()
+    for name in ("train", "dev", "test"):
+        rows = [
+            {"id": row["id"], "document": row["text"], "label": "1" if row["label"] == "pos" else "0"}
+            for row in small.rows(getattr(splits, name))
+        ]
+        small.write_jsonl(tmp_path / "sst" / f"{name}.jsonl", rows)
+    model = train("sst", data_dir=tmp_path, **quick_settings)
     assert model.labels == ("0", "1")
     assert model.settings["ratio"] == 0.2
-    assert fresh_config("movies", corpora, None, {}).ratio == 0.3
+    assert fresh_config("movies", tmp_path, None, {}).ratio == 0.3
 
 
 @pytest.mark.parametrize(
@@ -238,9 +222,10 @@ def test_a_corpus_sets_the_ratio(corpora: Path, quick_settings: dict[str, Any]) 
         (["sst"], None, "sst is the name of a corpus. Give the folder of its files: data_dir=FOLDER."),
         ("sts", ".", "sts is not a corpus. Did you mean sst?"),
         (["sst", "movies"], ".", "With data_dir, data must be the name of one corpus: sst, agnews, evinf, "),
+        ([{"text": "a", "label": "pos"}], None, "1 examples of 1 classes are too few to split off 1 for dev and 1 for"),
     ],
 )
-def test_a_corpus_and_its_folder_go_together(data: Any, data_dir: str | None, message: str) -> None:
+def test_unusable_data_is_refused(data: Any, data_dir: str | None, message: str) -> None:
     with pytest.raises(DataError, match=f"^{re.escape(message)}"):
         train(data, data_dir=data_dir, progress=SILENT)
 
@@ -256,9 +241,6 @@ def test_a_custom_scorer_is_used_and_named(splits: Splits, quick_settings: dict[
     assert model.settings["scorer"] == "LongWords"
     assert "- `scorer`: LongWords\n" in (tmp_path / "custom/README.md").read_text(encoding="utf-8")
     assert small.reported(model.report).rows[1].name == "FRESH (custom)"
-
-
-def test_a_finished_scorer_is_refused(splits: Splits) -> None:
     with pytest.raises(TypeError, match=r"^scorer must be a name, or a function or class .*, got Random\.$"):
         train(splits, scorer=Random(), progress=SILENT)  # type: ignore[arg-type]
 

@@ -9,27 +9,21 @@ import numpy as np
 import pytest
 
 import small
-from fresh.attribution import SCORERS
 from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
-from fresh.document import Document, Explanation, Mask
+from fresh.document import Document, Explanation
 from fresh.methods.config import FreshConfig
 from fresh.methods.fresh import train
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
-from fresh.selection.discretizers import Contiguous, Discretizer, TopK
+from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import FullText
 from fresh.training.config import ClassifierConfig
 from toy import DECIDING
 
 TEXT = "The film, was good and it plays in the sea."
-
-
-@pytest.fixture(scope="module")
-def model(rationalizer: Rationalizer) -> Rationalizer:
-    return rationalizer
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +40,18 @@ def documents(toy: Splits) -> list[Document]:
     return [*(example.document for example in toy.test), strange, long]
 
 
-def test_a_text_gives_the_explanation_of_its_document(model: Rationalizer) -> None:
-    from_text, from_document = model.explain(TEXT), model.explain(Document.from_text(TEXT))
+def test_a_text_gives_the_explanation_of_its_document_and_a_list_a_list(rationalizer: Rationalizer) -> None:
+    from_text, from_document = rationalizer.explain(TEXT), rationalizer.explain(Document.from_text(TEXT))
     assert from_text.document == from_document.document == Document.from_text(TEXT)
     assert (from_text.mask, from_text.prediction) == (from_document.mask, from_document.prediction)
+    found = rationalizer.explain([Document.from_text("it was awful", id="x"), TEXT, "a great story"])
+    assert [item.document.text for item in found] == ["it was awful", TEXT, "a great story"]
+    assert found[0].document.id == "x"
+    assert rationalizer.explain([]) == []
 
 
 def test_an_explanation_holds_the_rationale_object_that_was_read(
-    model: Rationalizer, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+    rationalizer: Rationalizer, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, predict = list[Rationale](), Predictor.predict
 
@@ -62,22 +60,15 @@ def test_an_explanation_holds_the_rationale_object_that_was_read(
         return predict(self, rationales, *more)
 
     monkeypatch.setattr(Predictor, "predict", record)
-    for explanation, rationale in zip(model.explain(documents), read, strict=True):
+    for explanation, rationale in zip(rationalizer.explain(documents), read, strict=True):
         assert explanation.rationale is rationale is explanation.rationale
 
 
-def test_a_list_gives_a_list_in_its_order(model: Rationalizer) -> None:
-    found = model.explain([Document.from_text("it was awful", id="x"), TEXT, "a great story"])
-    assert [item.document.text for item in found] == ["it was awful", TEXT, "a great story"]
-    assert found[0].document.id == "x"
-    assert model.explain([]) == []
-
-
-def test_an_explanation_is_consistent(model: Rationalizer, documents: list[Document]) -> None:
-    for document, found in zip(documents, model.explain(documents), strict=True):
+def test_an_explanation_is_consistent(rationalizer: Rationalizer, documents: list[Document]) -> None:
+    for document, found in zip(documents, rationalizer.explain(documents), strict=True):
         n_words = len(document.words)
         assert found.document is document
-        assert set(found.prediction.probabilities) == set(model.labels) == {"neg", "pos"}
+        assert set(found.prediction.probabilities) == set(rationalizer.labels) == {"neg", "pos"}
         assert sum(found.prediction.probabilities.values()) == pytest.approx(1, abs=1e-9)
         assert found.prediction.label == max(found.prediction.probabilities, key=found.prediction.probabilities.get)  # type: ignore[arg-type]
         assert found.prediction.probability == max(found.prediction.probabilities.values())
@@ -108,21 +99,21 @@ def test_a_full_text_model_has_no_scores(predictor: Predictor) -> None:
     assert found.rationale.words == found.document.words
 
 
-def test_a_stream_reads_one_batch_at_a_time(model: Rationalizer, documents: list[Document]) -> None:
+def test_a_stream_reads_one_batch_at_a_time(rationalizer: Rationalizer, documents: list[Document]) -> None:
     unread = iter(documents)
-    stream = model.explain_stream(unread, batch_size=4)
+    stream = rationalizer.explain_stream(unread, batch_size=4)
     assert length_hint(unread) == len(documents)
     for number in range(1, 9):
         next(stream)
         assert length_hint(unread) == len(documents) - 4 * math.ceil(number / 4)
 
 
-def test_batches_and_their_order_do_not_matter(model: Rationalizer, documents: list[Document]) -> None:
-    alone = [model.explain(document) for document in documents]
+def test_batches_and_their_order_do_not_matter(rationalizer: Rationalizer, documents: list[Document]) -> None:
+    alone = [rationalizer.explain(document) for document in documents]
     for size in (1, 2, 5, 13, 34, 64):
-        assert_same(alone, list(model.explain_stream(iter(documents), batch_size=size)))
+        assert_same(alone, list(rationalizer.explain_stream(iter(documents), batch_size=size)))
     order = np.random.default_rng(0).permutation(len(documents))
-    assert_same([alone[number] for number in order], model.explain([documents[number] for number in order]))
+    assert_same([alone[number] for number in order], rationalizer.explain([documents[number] for number in order]))
 
 
 def assert_same(some: Sequence[Explanation], others: Sequence[Explanation]) -> None:
@@ -133,11 +124,11 @@ def assert_same(some: Sequence[Explanation], others: Sequence[Explanation]) -> N
             assert other.prediction.probabilities[label] == pytest.approx(probability, abs=1e-5)
 
 
-def test_queries_come_with_all_documents_or_with_none(model: Rationalizer, query_model: Rationalizer) -> None:
+def test_queries_come_with_all_documents_or_with_none(rationalizer: Rationalizer, query_model: Rationalizer) -> None:
     with pytest.raises(ValueError, match=r"^Document 'x' has no query, but this model was trained with queries\. Give"):
         query_model.explain(Document.from_text("a good film", id="x"))
     with pytest.raises(ValueError, match=r"^Document '' has a query, but .* trained without queries\. Leave it out\.$"):
-        model.explain("a good film", query="praise?")
+        rationalizer.explain("a good film", query="praise?")
 
 
 def test_a_query_reaches_the_predictor(query_model: Rationalizer) -> None:
@@ -147,13 +138,13 @@ def test_a_query_reaches_the_predictor(query_model: Rationalizer) -> None:
     assert found.prediction.probabilities != other.prediction.probabilities
 
 
-def test_a_rationalizer_is_frozen(model: Rationalizer, predictor: Predictor) -> None:
+def test_a_rationalizer_is_frozen(rationalizer: Rationalizer, predictor: Predictor) -> None:
     with pytest.raises(
         AttributeError, match=r"^A rationalizer is frozen: predictor cannot be changed\. Create another one"
     ):
-        model.predictor = predictor
+        rationalizer.predictor = predictor
     with pytest.raises(FrozenInstanceError):
-        model.predictor.classifier = predictor.classifier  # type: ignore[misc]
+        rationalizer.predictor.classifier = predictor.classifier  # type: ignore[misc]
 
 
 def test_one_seed_gives_one_model_and_another_seed_another(
@@ -170,41 +161,17 @@ def test_one_seed_gives_one_model_and_another_seed_another(
     }
 
 
-@pytest.mark.parametrize("discretizer", [TopK(0.3), Contiguous(0.3)], ids=["top_k", "contiguous"])
-@pytest.mark.parametrize("scorer", SCORERS)
-def test_dropped_words_cannot_matter(
-    scorer: str, discretizer: Discretizer, support: SupportModel, predictor: Predictor, toy: Splits
-) -> None:
-    model = small.rationalizer(support, predictor, discretizer, scorer)
-    generator = np.random.default_rng(0)
-    explained = model.explain([example.document for example in toy.test[:16]])
-    others = [with_other_words(item.document, item.mask, generator) for item in explained]
-    assert all(item.document.text != other.text for item, other in zip(explained, others, strict=True))
-    rationales = [other.cut(item.mask) for item, other in zip(explained, others, strict=True)]
-    assert model.predictor.predict(rationales) == [item.prediction for item in explained]
-
-
-def with_other_words(document: Document, mask: Mask, generator: np.random.Generator) -> Document:
-    """Replace dropped words with words of other lengths, some of them deciding."""
-    others = ["good", "awful", "x", "incomprehensibilities", "[SEP]"]
-    words = [
-        word if kept else generator.choice([other for other in others if len(other) != len(word)])
-        for word, kept in zip(document.words, mask.kept, strict=True)
-    ]
-    return Document.from_words([str(word) for word in words], id=document.id)
-
-
-def test_a_file_is_explained_like_its_texts(model: Rationalizer, tmp_path: Path) -> None:
+def test_a_file_is_explained_like_its_texts(rationalizer: Rationalizer, tmp_path: Path) -> None:
     file = small.write_csv(tmp_path / "in.csv", [{"review": TEXT}, {"review": "a bad film"}])
-    found = list(model.explain_file(file, text="review"))
+    found = list(rationalizer.explain_file(file, text="review"))
     assert [item.document.id for item in found] == ["in-1", "in-2"]
     assert [item.prediction.label for item in found] == [
-        model.explain(text).prediction.label for text in (TEXT, "a bad film")
+        rationalizer.explain(text).prediction.label for text in (TEXT, "a bad film")
     ]
     assert found[0].ratio == found[0].mask.ratio == 3 / 12
 
 
 @pytest.mark.parametrize(("given", "kind"), [([("a good film", "pos")], "tuple"), ([None], "NoneType"), (0.5, "float")])
-def test_only_texts_and_documents_can_be_explained(given: Any, kind: str, model: Rationalizer) -> None:
+def test_only_texts_and_documents_can_be_explained(given: Any, kind: str, rationalizer: Rationalizer) -> None:
     with pytest.raises(TypeError, match=rf"^Texts and documents can be explained, got {kind}\.$"):
-        model.explain(given)
+        rationalizer.explain(given)

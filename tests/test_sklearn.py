@@ -38,16 +38,12 @@ def settings(encoders: dict[str, Path]) -> dict[str, Any]:
 def fitted(toy: Splits, encoders: dict[str, Path]) -> FreshClassifier:
     """A classifier that has learned which words decide."""
     examples = [*toy.train, *toy.dev]
-    settings = small.settings(encoders["bert"], epochs=6, batch_size=16, learning_rate=3e-3)
-    classifier = FreshClassifier(**settings)
+    classifier = FreshClassifier(**small.settings(encoders["bert"], epochs=6, batch_size=16, learning_rate=3e-3))
     assert classifier.fit([e.document.text for e in examples], [e.label for e in examples]) is classifier
     return classifier
 
 
 def test_predictions(fitted: FreshClassifier, toy: Splits) -> None:
-    found = fitted.predict([example.document.text for example in toy.test])
-    assert isinstance(found, np.ndarray)
-    assert np.mean(found == np.array([example.label for example in toy.test])) > 0.9
     assert fitted.score([e.document.text for e in toy.test], [e.label for e in toy.test]) > 0.9
 
 
@@ -74,9 +70,7 @@ def test_labels_may_be_numbers_and_the_scorer_a_class(
     assert fitted.classes_.tolist() == [-1, 7]
     found = fitted.predict(texts)
     assert found.dtype == np.array(numbers).dtype
-    assert set(found.tolist()) <= {-1, 7}
-    best = fitted.predict_proba(texts).argmax(1)
-    assert found.tolist() == [[-1, 7][number] for number in best]
+    assert found.tolist() == [[-1, 7][number] for number in fitted.predict_proba(texts).argmax(1)]
 
 
 def test_documents_may_be_pairs_with_a_query(toy_pairs: Splits, settings: dict[str, Any]) -> None:

@@ -37,16 +37,13 @@ MANIFEST = "config.json"
 CARD = "README.md"
 RATIONALES = "rationales.json"
 FINGERPRINTS = "trained_on.bin"
-_HALVES = ("extractor/", "predictor/")
-"""Folders that hold only files that the manifest lists."""
+_HALVES = ("extractor/", "predictor/")  # they hold only files that the manifest lists
 _FIX = "Copy the model again, or train it again."
 NO_DIGEST = (
     "{manifest} has no digest of itself, so changes to its settings and figures cannot be detected. Folders that an "
     "early version of fresh wrote have none; in any other folder, somebody removed it. If you trust this folder, load "
     "the model and save it again: Rationalizer.from_pretrained(folder).save_pretrained(folder, overwrite=True)."
 )
-
-# Writing
 
 
 @contextlib.contextmanager
@@ -79,7 +76,7 @@ def check_writable(folder: Path, overwrite: bool) -> None:
 
 def save_halves(folder: Path, extractor: Extractor, predictor: Predictor, about: Mapping[str, Any]) -> None:
     """Write both halves, then the manifest with the digests of all files and of the card, which must exist."""
-    record = _save_extractor(folder / "extractor", extractor)
+    chosen_by = _save_extractor(folder / "extractor", extractor)
     predictor.classifier.save(folder / "predictor")
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / CARD)
     manifest = {
@@ -87,7 +84,7 @@ def save_halves(folder: Path, extractor: Extractor, predictor: Predictor, about:
         "format": FORMAT,
         "version": fresh.__version__,
         "labels": predictor.classifier.labels,
-        "chosen_by": record,
+        "chosen_by": chosen_by,
         **about,
         "card": digest_of(folder / CARD),
         "files": {path.relative_to(folder).as_posix(): digest_of(path) for path in files},
@@ -104,7 +101,6 @@ def manifest_digest(manifest: Mapping[str, Any]) -> str:
 
 
 def _save_extractor(place: Path, extractor: Extractor) -> dict[str, Any]:
-    """Write the files of an extractor, if it has any, and return its record in the manifest."""
     if isinstance(extractor, FullText):
         return {"kind": "keep_all"}
     if isinstance(extractor, HumanRationales):
@@ -112,16 +108,15 @@ def _save_extractor(place: Path, extractor: Extractor) -> dict[str, Any]:
         (place / RATIONALES).write_text(json.dumps(extractor.spans), encoding="utf-8")
         return {"kind": "human"}
     if not isinstance(extractor, SaliencyExtractor):
-        raise ModelError(
-            f"{type(extractor).__name__} cannot be saved. There are: SaliencyExtractor, HumanRationales, FullText."
-        )
-    discretizer = discretizer_to_dict(extractor.discretizer)
-    if isinstance(extractor.scorer, Tagger):
-        extractor.scorer.network.save(place)
+        known = "SaliencyExtractor, HumanRationales, FullText"
+        raise ModelError(f"{type(extractor).__name__} cannot be saved. There are: {known}.")
+    discretizer, scorer = discretizer_to_dict(extractor.discretizer), extractor.scorer
+    if isinstance(scorer, Tagger):
+        scorer.network.save(place)
         return {"kind": "tagger", "scorer": {}, "discretizer": discretizer}
     if extractor.support is not None:
         extractor.support.classifier.save(place)
-    return {"kind": "saliency", "scorer": scorer_to_dict(extractor.scorer), "discretizer": discretizer}
+    return {"kind": "saliency", "scorer": scorer_to_dict(scorer), "discretizer": discretizer}
 
 
 # Reading. A folder may come from anywhere: nothing in it is trusted, and whatever it holds is refused with a message.
@@ -144,19 +139,8 @@ def report_damage(place: Path) -> Iterator[None]:
         raise ModelError(f"{place} is damaged: it cannot be loaded ({reason}). {_FIX}") from error
 
 
-def load_halves(folder: Path, device: str, scorer: ScorerFactory | None) -> tuple[Extractor, Predictor, dict[str, Any]]:
-    """Check a folder and load both halves and the manifest."""
-    manifest = check_model(folder)
-    predictor = load_predictor(folder / "predictor", device, manifest["asks"])
-    return _load_extractor(folder, manifest, device, scorer), predictor, manifest
-
-
 def load_predictor(place: Path, device: str, needs_query: bool = False) -> Predictor:
     """Load the half that answers."""
-    return Predictor(_load_classifier(place, device, needs_query))
-
-
-def _load_classifier(place: Path, device: str, needs_query: bool) -> Classifier:
     choose_device(device)  # outside the block: a device that cannot be used is no damage
     with report_damage(place):
         classifier = Classifier.load(place, device)
@@ -164,7 +148,7 @@ def _load_classifier(place: Path, device: str, needs_query: bool) -> Classifier:
         if not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
             raise TypeError("the labels are not distinct strings")
         classifier.check_outputs(place, needs_query)
-        return classifier
+        return Predictor(classifier)
 
 
 def check_model(folder: Path, part: str = "") -> dict[str, Any]:
@@ -183,7 +167,15 @@ def check_model(folder: Path, part: str = "") -> dict[str, Any]:
     with report_damage(folder / MANIFEST):
         _check_manifest(folder, manifest)
         digests = {name: digest for name, digest in manifest["files"].items() if name.startswith(part)}
-    _check_files(folder, digests, part)
+    for name, digest in digests.items():
+        if not (folder / name).is_file():
+            raise ModelError(f"{folder} is damaged: {name} is missing. {_FIX}")
+        if digest_of(folder / name) != digest:
+            raise ModelError(f"{folder} is damaged: {name} has changed. {_FIX}")
+    # Loaders look for more files than were saved, such as added_tokens.json: one that is added could change answers.
+    present = [half + name for half in _HALVES if half.startswith(part) for name in visible_files(folder / half)]
+    if added := sorted({*present} - {*digests}):
+        raise ModelError(f"{folder} holds {added[0]}, which is not part of the model but could be read. Remove it.")
     # People add to a card, a license for example, and no answer depends on it. Old models have no digest of it.
     card = manifest.get("card")
     if not part and card is not None and not ((folder / CARD).is_file() and digest_of(folder / CARD) == card):
@@ -214,22 +206,6 @@ def _check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
             raise ValueError("ratios is not a range of ratios")
 
 
-def _check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
-    for name, digest in digests.items():
-        if not (folder / name).is_file():
-            raise ModelError(f"{folder} is damaged: {name} is missing. {_FIX}")
-        if digest_of(folder / name) != digest:
-            raise ModelError(f"{folder} is damaged: {name} has changed. {_FIX}")
-    # Loaders look for more files than were saved, such as added_tokens.json: one that is added could change answers.
-    for half in _HALVES:
-        for name in visible_files(folder / half) if half.startswith(part) else ():
-            if half + name not in digests:
-                raise ModelError(
-                    f"{folder} holds {half}{name}, which is not part of the model but could be read as if it were. "
-                    "Remove it."
-                )
-
-
 def _read_json(path: Path) -> dict[str, Any]:
     with report_damage(path):
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -238,23 +214,26 @@ def _read_json(path: Path) -> dict[str, Any]:
         return content
 
 
-def _load_extractor(folder: Path, manifest: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
+def load_extractor(folder: Path, manifest: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
+    """Load the half that selects words.
+
+    :param scorer: Makes the scorer, for a model that was trained with a custom one.
+    """
     place, needs_query = folder / "extractor", manifest["asks"]
     with report_damage(folder):
         record = manifest["chosen_by"]
         if record["kind"] == "keep_all":
             return FullText()
         if record["kind"] == "human":
-            content = json.loads((place / RATIONALES).read_text(encoding="utf-8"))
-            return HumanRationales(
-                {key: tuple((index(start), index(end)) for start, end in spans) for key, spans in content.items()}
-            )
+            content = json.loads((place / RATIONALES).read_text(encoding="utf-8")).items()
+            return HumanRationales({key: tuple((index(a), index(b)) for a, b in spans) for key, spans in content})
         discretizer = discretizer_from_dict(record["discretizer"])
         if record["kind"] == "tagger":
             network = TokenClassifier.load(place, device)
             network.check_outputs(place, needs_query)
             return SaliencyExtractor(Tagger(network), discretizer)
-        support = SupportModel(_load_classifier(place, device, needs_query)) if place.is_dir() else None
+        # The support model is saved as a predictor is.
+        support = SupportModel(load_predictor(place, device, needs_query).classifier) if place.is_dir() else None
         if scorer is None or support is None:
             return SaliencyExtractor(_load_scorer(folder, record["scorer"], support), discretizer, support)
     # Outside the block: an error of the caller's own scorer is no damage.
@@ -264,10 +243,8 @@ def _load_extractor(folder: Path, manifest: Mapping[str, Any], device: str, scor
 def _load_scorer(folder: Path, record: Mapping[str, Any], support: SupportModel | None) -> Scorer:
     name, settings = record["name"], {key: record[key] for key in record.keys() - {"name", "support"}}
     if name == CUSTOM:
-        raise ModelError(
-            f"{folder} was trained with a custom scorer, {settings['class']}, which is not saved with the model. "
-            "Pass it: Rationalizer.from_pretrained(folder, scorer=...)."
-        )
+        problem = f"{folder} was trained with a custom scorer, {settings['class']}, which is not saved with the model."
+        raise ModelError(f"{problem} Pass it: Rationalizer.from_pretrained(folder, scorer=...).")
     if name not in SCORERS:
         raise ModelError(f"{folder} uses the scorer {name}, which this version does not know.")
     # Through the settings class, which bounds them: a forged number of steps could keep a computer busy for ever.
@@ -278,9 +255,6 @@ def _load_scorer(folder: Path, record: Mapping[str, Any], support: SupportModel 
     if config.layer != "all" and "layer" in known and support is not None:
         support.classifier.encoder.module_below(config.layer)  # raises for a layer that does not exist
     return make_scorer(name, support, settings | {key: getattr(config, key) for key in known})
-
-
-# Folders and files
 
 
 def suggest_models(missing: Path) -> str:
@@ -333,8 +307,6 @@ def remove_folder(folder: Path) -> None:
     """Remove a folder of ours that is no longer needed."""
     shutil.rmtree(folder, ignore_errors=True)
 
-
-# The model card
 
 CARD_TEXT = """\
 # {name}

@@ -37,14 +37,10 @@ from fresh.training.distributed import process_group
 from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext
 
-_RESUMABLE_CHANGES = ("epochs", "patience", *FREE)
-"""Settings that may change when an interrupted training resumes."""
-AUDIT_TRIALS = 1000
-"""Changes of dropped words that the audit after training tries."""
-_ADVICE_BELOW = 0.95
-"""Share of the full text's macro-F1 below which a note says what else to try."""
-CHECKPOINT_SECONDS = 5.0
-"""Minimum time between two checkpoints, so that writing them never takes longer than training."""
+_RESUMABLE_CHANGES = ("epochs", "patience", *FREE)  # settings that may change when an interrupted training resumes
+AUDIT_TRIALS = 1000  # changes of dropped words that the audit after training tries
+_ADVICE_BELOW = 0.95  # share of the full text's macro-F1 below which a note says what else to try
+CHECKPOINT_SECONDS = 5.0  # between two checkpoints, so that writing them never takes longer than training
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +78,7 @@ def train(
     if isinstance(scorer, str):
         settings["scorer"] = scorer
     elif scorer is not None and not callable(scorer):
-        raise TypeError(
-            "scorer must be a name, or a function or class that makes a scorer from the support model, "
-            f"got {type(scorer).__name__}."
-        )
+        raise TypeError(f"scorer must be a name, or a function or class that makes one, got {type(scorer).__name__}.")
     custom = scorer if callable(scorer) else None
     group = process_group()
     progress = (progress or Terminal()) if group.is_main else SILENT
@@ -103,12 +96,8 @@ def train(
         _start_or_resume(folder, overwrite, run_identity(run, splits, custom), progress)
     group.barrier()  # the other processes look for checkpoints in the folder that the first one makes
     partial = None if folder is None else partial_folder(folder)
-    context = RunContext(
-        progress=progress,
-        folder=partial,
-        feature_store=FeatureStore(run.method.train.engine),
-        checkpoint_every=CHECKPOINT_SECONDS,
-    )
+    store = FeatureStore(run.method.train.engine)
+    context = RunContext(progress=progress, folder=partial, feature_store=store, checkpoint_every=CHECKPOINT_SECONDS)
     try:
         model, evaluation = _train_and_evaluate(splits, run, context, custom)
         if folder is not None and group.is_main:
@@ -125,7 +114,6 @@ def train(
 def _train_and_evaluate(
     splits: Splits, run: RunSettings, context: RunContext, scorer: ScorerFactory | None
 ) -> tuple[Rationalizer, Evaluation]:
-    """Train the model and its baselines, and measure them all on the test documents."""
     result = train_method(run.config.method, splits, run.method, context, scorer)
     model = result.model
     if run.config.baseline:
@@ -137,8 +125,7 @@ def _train_and_evaluate(
     notes = (*evaluation.report.notes, *context.notes, *_advice(evaluation.report, run.method, scorer))
     evaluation = replace(evaluation, report=replace(evaluation.report, notes=notes))
     if run.config.audit:
-        others = {"train": splits.train, "dev": splits.dev}
-        seed = run.method.train.seed
+        others, seed = {"train": splits.train, "dev": splits.dev}, run.method.train.seed
         found = audit(model, splits.test, others, AUDIT_TRIALS, seed, context.progress, evaluation.explained)
         evaluation = found.add_to(evaluation)
     fingerprints = TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
@@ -146,7 +133,6 @@ def _train_and_evaluate(
 
 
 def _advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterator[str]:
-    """Say what to try if rationales score clearly below the full text."""
     own = next((row for row in report.rows if row.own), None)
     full = next((row for row in report.rows if row.name.startswith("full text")), None)
     if own is None or full is None or not isinstance(method, FreshConfig) or method.scorer == "random":
@@ -156,13 +142,8 @@ def _advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterat
     if report.n_documents >= MIN_DOCUMENTS and is_below:
         is_default = scorer is None and not method.tagging.has_tagger and method.scorer != "integrated_gradients"
         better = "use a better scorer (scorer=integrated_gradients, which takes longer), or " if is_default else ""
-        yield (
-            f"Rationales have {own.macro_f1 / full.macro_f1:.0%} of the full text's macro-F1. If that is too little, "
-            f"{better}keep more words (`ratio`)."
-        )
-
-
-# Settings and data
+        share = f"{own.macro_f1 / full.macro_f1:.0%} of the full text's macro-F1"
+        yield f"Rationales have {share}. If that is too little, {better}keep more words (`ratio`)."
 
 
 def resolve_settings(
@@ -253,7 +234,6 @@ def partial_folder(folder: Path) -> Path:
 
 
 def _start_or_resume(folder: Path, overwrite: bool, identity: Mapping[str, Any], progress: Progress) -> None:
-    """Make the folder of an unfinished training, or resume from an existing one if it is of the same run."""
     partial = partial_folder(folder)
     if (partial / _RUN_FILE).is_file():
         problem = _mismatch(folder, identity)
@@ -270,7 +250,6 @@ def _start_or_resume(folder: Path, overwrite: bool, identity: Mapping[str, Any],
 
 
 def _mismatch(folder: Path, identity: Mapping[str, Any]) -> str | None:
-    """Return why an interrupted training cannot be resumed, or None if it can."""
     try:
         existing = json.loads((partial_folder(folder) / _RUN_FILE).read_text(encoding="utf-8"))
         _describe_checkpoints(folder)

@@ -21,7 +21,9 @@ from fresh.persistence import (
     FINGERPRINTS,
     atomic_folder,
     card_text,
-    load_halves,
+    check_model,
+    load_extractor,
+    load_predictor,
     read_files,
     report_damage,
     save_halves,
@@ -32,12 +34,10 @@ from fresh.predictor import Predictor
 from fresh.reporting.report import Report
 from fresh.selection.extractors import Curve, Extractor, curve_ratios, extract_with_scores, select_masks, with_ratio
 
-BATCH_SIZE = 256
-"""Documents that a stream explains together."""
+BATCH_SIZE = 256  # documents that a stream explains together
 _RANGE = "a model that was trained for a range of ratios, such as ratio=0.05:0.5. This one has a single ratio."
 
-Input = str | Document
-"""What can be explained: raw text, or a document."""
+Input = str | Document  # what can be explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ class Rationalizer(
             if spec.ratio is not None:
                 self.check_ratio(spec.ratio)
         open_documents = [spec.document for spec in specs if spec.mask is None]
-        selected = iter(
-            zip(*extract_with_scores(self.extractor, open_documents), strict=True) if open_documents else ()
+        selected = (
+            zip(*extract_with_scores(self.extractor, open_documents), strict=True) if open_documents else iter(())
         )
         pairs = [(spec.mask, None) if spec.mask is not None else next(selected) for spec in specs]
         masks = [self._masks_for(spec, *pair) for spec, pair in zip(specs, pairs, strict=True)]
@@ -136,7 +136,6 @@ class Rationalizer(
         ]
 
     def _masks_for(self, spec: ExplainSpec, mask: Mask, saliency: Saliency | None) -> list[Mask]:
-        """Cut the scores again for another ratio, or for every ratio of a curve."""
         if spec.curve and self.ratios is not None:
             ratios = curve_ratios(len(spec.document.words), *self.ratios)
         elif spec.ratio is not None:
@@ -162,14 +161,11 @@ class Rationalizer(
     def check_query(self, document: Document) -> None:
         """Raise if a document has no query but the model was trained with queries, or the other way round."""
         if self.needs_query and not document.query:
-            raise ValueError(
-                f"Document {document.id!r} has no query, but this model was trained with queries. Give one: `query` "
-                "for a text; for a file, the column query, or the one that `query` names."
-            )
+            problem = f"Document {document.id!r} has no query, but this model was trained with queries."
+            raise ValueError(f"{problem} Give one: `query` is a query for a text, and the name of a column for a file.")
         if document.query and not self.needs_query:
-            raise ValueError(
-                f"Document {document.id!r} has a query, but this model was trained without queries. Leave it out."
-            )
+            problem = f"Document {document.id!r} has a query, but this model was trained without queries."
+            raise ValueError(f"{problem} Leave it out.")
 
     def explain_file(self, path: str | Path, **columns: Any) -> Iterator[Explanation]:
         """Explain the texts of a file, one batch at a time.
@@ -260,7 +256,9 @@ class Rationalizer(
         :param hub: Options of the hub: revision, token, cache_dir, local_files_only or force_download.
         """
         folder = find_model(pretrained_model_name_or_path, hub)
-        extractor, predictor, about = load_halves(folder, device, scorer)
+        about = check_model(folder)
+        predictor = load_predictor(folder / "predictor", device, about["asks"])
+        extractor = load_extractor(folder, about, device, scorer)
         with report_damage(folder):
             report = None if about["report"] is None else Report.from_dict(about["report"])
             ratios = None if about["ratios"] is None else tuple(about["ratios"])
@@ -269,7 +267,6 @@ class Rationalizer(
 
 
 def _to_document(item: object, query: str | None) -> Document:
-    """Split raw text; accept nothing else but a document."""
     if isinstance(item, str):
         return Document.from_text(item, query)
     if type(item) is Document:

@@ -97,16 +97,15 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 def _read(documents: Iterable[Any]) -> list[Document]:
     if isinstance(documents, str) or hasattr(documents, "columns"):
         raise DataError(f"X must be a list of texts or one column, got {type(documents).__name__}.")
-    return [_to_document(item, number) for number, item in enumerate(documents)]
-
-
-def _to_document(item: Any, number: int) -> Document:
-    """Make a document of a text, of a text with a query, or of a document; its id is its number."""
-    if isinstance(item, Document):
-        return item
-    if isinstance(item, str):
-        return Document.from_text(item, id=str(number))
-    if isinstance(item, list | tuple | np.ndarray) and len(item) == 2:
-        text, query = map(str, item)
-        return Document.from_text(text, query, str(number))
-    raise DataError(f"Document {number} must be a text or a pair of a text and a query, got {item!r:.60}.")
+    read: list[Document] = []
+    for number, item in enumerate(documents):
+        if isinstance(item, Document):
+            read.append(item)
+        elif isinstance(item, str):
+            read.append(Document.from_text(item, id=str(number)))
+        elif isinstance(item, list | tuple | np.ndarray) and len(item) == 2:
+            text, query = map(str, item)
+            read.append(Document.from_text(text, query, str(number)))
+        else:
+            raise DataError(f"Document {number} must be a text or a pair of a text and a query, got {item!r:.60}.")
+    return read

@@ -10,28 +10,16 @@ from fresh.errors import DataError
 from fresh.methods.registry import train_method
 from fresh.pipeline import train
 from fresh.progress import SILENT
-from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor
-from fresh.selection.tagger import Tagger
+from fresh.selection.extractors import SaliencyExtractor
 from fresh.training.loop import RunContext
 from method_cases import configured
 from small import Saying
 
 
-def test_every_baseline_has_its_extractor(toy: Splits, encoders: dict[str, Path]) -> None:
-    extractors = {
-        name: train_method(name, small.some(toy, 16, 8), configured(name, encoders["bert"])).model.extractor
-        for name in ("full_text", "random", "human")
-    }
-    assert isinstance(extractors["full_text"], FullText)
-    assert isinstance(extractors["human"], HumanRationales)
-    random = extractors["random"]
-    assert isinstance(random, SaliencyExtractor)
-    assert random.support is None
-    assert not isinstance(random.scorer, Tagger)
-
-
 def test_random_words_keep_their_order_and_are_the_same_each_time(toy: Splits, encoders: dict[str, Path]) -> None:
     model = train_method("random", small.some(toy, 16, 8), configured("random", encoders["bert"], ratio=0.5)).model
+    assert isinstance(model.extractor, SaliencyExtractor)
+    assert model.extractor.support is None
     document = Document.from_words([str(number) for number in range(20)], id="twenty")
     words = model.explain(document).rationale.words
     assert list(words) == sorted(words, key=int)

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -137,7 +138,7 @@ def test_an_invalid_range_is_refused(ratio: str, discretizer: str, message: str)
         (BastingsConfig, {"lambda_2": -1}, r"lambda_2 must be at least 0, got -1"),
         (BastingsConfig, {"human": 2}, r"human must be in \[0, 1\], got 2"),
         (BastingsConfig, {"discretizer": "threshold"}, r"top_k or discretizer=contiguous, got threshold"),
-        (BastingsConfig, {"ratio": "0.1:0.5"}, r"one ratio.*method=fresh"),
+        (BastingsConfig, {"ratio": "0.1:0.5"}, r"range of ratios needs method=fresh"),
         (BastingsConfig, {"ratio": 0}, r"ratio must be"),
     ],
 )
@@ -193,11 +194,19 @@ def test_every_method_has_settings() -> None:
             "lagrange_square has no effect with two_sided=False. Leave it out, or set two_sided=True.",
         ),
         ({"method": "bastings", "samples": 50}, "samples is a setting of fresh, not of the method bastings."),
+        ({"scorer": "integrated_gradients", "steps": 50}, None),
+        ({"scorer": "lime", "samples": 50, "ratio": 0.3}, None),
+        ({"scorer": "attention", "layer": -2}, None),
+        ({"seed": 5}, None),
+        ({"method": "bastings", "lagrange_square": 2}, None),
+        ({"discretizer": "threshold", "cutoff": 0.5}, None),
+        ({"discretizer": "global_top_k", "minimum": 0.1, "ratio": 0.3}, None),
+        ({"method": "lei", "lambda_1": 0.1, "ratio": 0.3}, None),
     ],
 )
-def test_a_setting_without_an_effect_is_refused(settings: Mapping[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        resolve_settings([], None, None, settings)
+def test_a_setting_without_an_effect_is_refused(settings: Mapping[str, Any], message: str | None) -> None:
+    with nullcontext() if message is None else pytest.raises(ConfigError, match=re.escape(message)):
+        assert resolve_settings([], None, None, settings).config.method == settings.get("method", "fresh")
 
 
 def test_all_problems_are_reported_at_once() -> None:
@@ -205,20 +214,3 @@ def test_all_problems_are_reported_at_once() -> None:
     owners = "ratio is a setting of fresh and lei and bastings and random, not of the method full_text"
     with pytest.raises(ConfigError, match=rf"^{owners}.*\nepoch is not .*\n.*text and label.*\nseed must be"):
         resolve_settings([], None, None, settings)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"scorer": "integrated_gradients", "steps": 50},
-        {"scorer": "lime", "samples": 50, "ratio": 0.3},
-        {"scorer": "attention", "layer": -2},
-        {"seed": 5},
-        {"method": "bastings", "lagrange_square": 2},
-        {"discretizer": "threshold", "cutoff": 0.5},
-        {"discretizer": "global_top_k", "minimum": 0.1, "ratio": 0.3},
-        {"method": "lei", "lambda_1": 0.1, "ratio": 0.3},
-    ],
-)
-def test_a_setting_with_an_effect_is_accepted(settings: Mapping[str, Any]) -> None:
-    assert resolve_settings([], None, None, settings).config.method == settings.get("method", "fresh")

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -66,11 +65,6 @@ def model(request: pytest.FixtureRequest, toy: Splits, configure: Configure) -> 
     return train(small.some(toy), configure(discretizer=request.param, ratio="0.05:0.5")).model
 
 
-@pytest.fixture(scope="module")
-def single(predictor: Predictor) -> Rationalizer:
-    return Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), predictor)
-
-
 LONG = Document.from_words(["it", "was", "a", "great", "story", "of", "two", "old", "men"] * 4, id="long")
 
 
@@ -103,7 +97,8 @@ def test_a_ratio_out_of_the_range_is_refused(model: Rationalizer, ratio: float) 
         model.explain(LONG, ratio=ratio)
 
 
-def test_a_model_of_one_ratio_refuses_others(single: Rationalizer) -> None:
+def test_a_model_of_one_ratio_refuses_others(predictor: Predictor) -> None:
+    single = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), predictor)
     with pytest.raises(ValueError, match=r"^Another ratio needs a model .* range of ratios.*ratio"):
         single.explain(LONG, ratio=0.2)
     with pytest.raises(ValueError, match=r"^A curve needs a model .* range of ratios.*ratio"):
@@ -115,14 +110,6 @@ def test_only_discretizers_with_a_ratio_take_another() -> None:
     assert with_ratio(extractor, 0.4) == SaliencyExtractor(Random(), Contiguous(0.4))
     with pytest.raises(TypeError, match=r"ratio.*top_k and contiguous"):
         with_ratio(FullText(), 0.4)
-
-
-def test_a_saved_model_still_serves_its_range(model: Rationalizer, tmp_path: Path) -> None:
-    model.save_pretrained(tmp_path / "many")
-    loaded = Rationalizer.from_pretrained(tmp_path / "many", device="cpu")
-    assert loaded.ratios == (0.05, 0.5)
-    assert small.answers([loaded.explain(LONG, ratio=0.3)]) == small.answers([model.explain(LONG, ratio=0.3)])
-    assert small.answers(loaded.curve(LONG).points) == small.answers(model.curve(LONG).points)
 
 
 # The curve

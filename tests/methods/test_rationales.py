@@ -83,11 +83,12 @@ def test_a_share_of_the_documents_with_a_rationale_is_used(
     assert samples[0] <= samples[1]  # a smaller share is part of a larger one
 
 
-def test_another_seed_samples_other_documents() -> None:
+def test_another_seed_samples_other_documents_and_folds() -> None:
     some = [example(number, MARKED) for number in range(40)]
     drawn = {frozenset(chosen(tagger_targets(some, None, 0.5, seed))) for seed in range(20)}
     assert len(drawn) == 20
     assert set().union(*drawn) == set(range(40))
+    assert len({tuple(split_folds(some, 3, seed)[0].tolist()) for seed in range(10)}) == 10
 
 
 @pytest.mark.parametrize("human", [None, EMPTY])
@@ -127,12 +128,6 @@ def test_folds_have_about_equal_sizes_and_equal_documents_stay_together(
     assert all(np.array_equal(one, other) for one, other in zip(parts, again, strict=True))
 
 
-def test_folds_are_sampled_from_the_seed() -> None:
-    some = [example(number) for number in range(30)]
-    first = {tuple(split_folds(some, 3, seed)[0].tolist()) for seed in range(10)}
-    assert len(first) == 10
-
-
 # Cross-fitting
 
 
@@ -146,14 +141,13 @@ class Spy:
         return [Saliency(np.full(len(item.words), self.number, dtype=float), "", item.id) for item in documents]
 
 
-@dataclass
 class Trainings:
     """What networks were trained on, in the order of their training."""
 
-    supports: list[list[int]]
-    taggers: list[list[int]]
-    lessons: list[tuple[list[Mask], list[Mask]]]
-    """Which words of train and of dev each tagger was to keep."""
+    def __init__(self) -> None:
+        self.supports: list[list[int]] = []
+        self.taggers: list[list[int]] = []
+        self.lessons: list[tuple[list[Mask], list[Mask]]] = []  # the words of train and dev that a tagger was to keep
 
     def latest_support(self, _support: SupportModel) -> Spy:
         return Spy(len(self.supports) - 1)
@@ -162,7 +156,7 @@ class Trainings:
 @pytest.fixture
 def trainings(monkeypatch: pytest.MonkeyPatch, support: SupportModel) -> Trainings:
     """Trains nothing, and remembers what would have been trained."""
-    found = Trainings([], [], [])
+    found = Trainings()
 
     def support_of(
         _cls: type, train: Any, _dev: Any, _config: Any, _context: RunContext, only: IntArray | None = None
@@ -210,22 +204,19 @@ def test_a_tagger_learns_from_people_alone_only_where_they_marked_something(
     assert all(max(seen) < 20 for seen in trainings.taggers)
 
 
-def test_with_a_scorer_people_teach_on_train_only(
+def test_people_teach_on_train_only_with_a_scorer_and_on_dev_too_without(
     trainings: Trainings, toy: Splits, configure: Configure, support: SupportModel
 ) -> None:
     splits, config = small.some(toy, 40, 8), configure(tagger=True, human=0.5)
     trainings.supports.append([])
     extract_training_rationales(splits, config, lambda: trainings.latest_support(support), support, RunContext())
-    [(wanted, dev_wanted)] = trainings.lessons
+    no_scorer = partial(pytest.fail, "a scorer was made")
+    extract_training_rationales(splits, configure(tagger=True, human=1), no_scorer, None, RunContext())
+    [(wanted, dev_wanted), alone] = trainings.lessons
     pseudo, dev_pseudo = (TopK(0.2).select(Spy(0).score(documents_of(part))) for part in (splits.train, splits.dev))
     assert wanted == tagger_targets(splits.train, pseudo, 0.5, config.train.seed)
     assert dev_wanted == dev_pseudo
-
-
-def test_alone_people_teach_on_train_and_dev(trainings: Trainings, toy: Splits, configure: Configure) -> None:
-    splits, no_scorer = small.some(toy, 40, 8), partial(pytest.fail, "a scorer was made")
-    extract_training_rationales(splits, configure(tagger=True, human=1), no_scorer, None, RunContext())
-    assert trainings.lessons == [([item.human for item in splits.train], [item.human for item in splits.dev])]
+    assert alone == ([item.human for item in splits.train], [item.human for item in splits.dev])
 
 
 def test_a_global_budget_is_spent_on_the_scores_of_all_folds(
@@ -262,18 +253,14 @@ EXAMPLES = [made_up(n_words, number) for number, n_words in enumerate([1, 7, 20,
 SCORES = Random().score([example.document for example in EXAMPLES])
 
 
-def pairs_of(seed: int = 0, discretizer: str = "top_k", ratio: str = "0.05:0.5") -> TrainingPairs[Rationale]:
-    config = CutConfig(train=TrainConfig(seed=seed), discretizer=discretizer, ratio=ratio)
-    assert config.ratios is not None
-    return many_lengths(EXAMPLES, EXAMPLES[2:4], config, config.ratios)
-
-
-def many_lengths(
-    train: Sequence[Example], dev: Sequence[Example], config: CutConfig, ratios: Range = RANGE
+def pairs_of(
+    seed: int = 0, discretizer: str = "top_k", examples: Sequence[Example] = EXAMPLES
 ) -> TrainingPairs[Rationale]:
-    scores, dev_scores = (Random().score(documents_of(part)) for part in (train, dev))
+    config = CutConfig(train=TrainConfig(seed=seed), discretizer=discretizer, ratio="0.05:0.5")
+    splits = Splits(tuple(examples), tuple(examples[2:4]), tuple(examples[2:4]))
+    scores, dev_scores = (Random().score(documents_of(part)) for part in (splits.train, splits.dev))
     scored = ScoredSplits(SaliencyExtractor(Random(), TopK(0.2)), scores, dev_scores)
-    return cut_to_many_lengths(Splits(tuple(train), tuple(dev), tuple(dev)), scored, config, ratios)
+    return cut_to_many_lengths(splits, scored, config, RANGE)
 
 
 @pytest.mark.parametrize("discretizer", ["top_k", "contiguous"])
@@ -304,8 +291,7 @@ def test_lengths_are_sampled_from_the_seed() -> None:
 
 
 def test_versions_differ_in_length_from_the_shortest_to_the_longest() -> None:
-    many = [made_up(100, number) for number in range(60)]
-    found = many_lengths(many, many[:1], CutConfig(ratio="0.05:0.5"))
+    found = pairs_of(examples=[made_up(100, number) for number in range(60)])
     lengths = [len(rationale.words) for rationale, _ in found.train]
     assert (min(lengths), max(lengths)) == (5, 50)
     assert np.median(lengths) == pytest.approx(16, abs=2)  # as many below the middle as above it

@@ -1,17 +1,22 @@
-import functools
+import itertools
 import json
 import math
 import re
+import runpy
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fresh.document import Mask, Saliency
+from fresh.selection._topk import GrowingWindow
 from fresh.selection.discretizers import (
     DISCRETIZERS,
     Contiguous,
@@ -27,10 +32,24 @@ from fresh.selection.discretizers import (
     discretizer_from_dict,
     discretizer_to_dict,
 )
-from slow_discretize import as_words, exact, kept, mass, slow_budget, slow_top_k, slow_window
-from strategies import any_numbers, ratios, saliencies, saliency
+from slow_discretize import (
+    Kept,
+    as_words,
+    exact,
+    kept,
+    mass,
+    slow_budget,
+    slow_gain,
+    slow_global_contiguous,
+    slow_global_top_k,
+    slow_top_k,
+    slow_window,
+)
+from strategies import any_numbers, numbers, ratios, saliencies, saliency
 
 CORPORA = st.lists(saliencies(max_words=6), min_size=1, max_size=5)
+MANY = st.lists(saliencies(st.integers(-2, 3).map(float) | numbers(), max_words=5), min_size=6, max_size=24)
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "discretizers.py"
 PER_INSTANCE: tuple[Discretizer, ...] = (
     TopK(0.3),
     Contiguous(0.3),
@@ -153,6 +172,116 @@ def test_other_documents_do_not_matter(discretizer: Discretizer, corpus: list[Sa
     assert discretizer.select(small) == [mask for s in small for mask in discretizer.select([s])]
 
 
+# A budget for all documents together
+
+
+@pytest.mark.parametrize(
+    ("discretizer", "corpus", "words"),
+    [
+        (GlobalTopK(0.5, 0.25), [[0.9, 0.8, 0.7, 0.6], [0.1, 0.2, 0.3, 0.75]], [[0, 1, 2], [3]]),
+        (GlobalTopK(0.5, 0.5), [[0.9, 0.8, 0.7, 0.6], [0.1, 0.2, 0.3, 0.75]], [[0, 1], [2, 3]]),
+        # Minima: 5 and 3. Gains: the first document 1 then 4, the second 2 then 0.
+        (GlobalContiguous(0.5, 0), [[5.0, 1.0, 4.0], [3.0, 2.0, 0.0]], [[0], [0, 1]]),
+        (GlobalContiguous(0.66, 0), [[5.0, 1.0, 4.0], [3.0, 2.0, 0.0]], [[0, 1], [0, 1]]),
+        (GlobalContiguous(0.83, 0), [[5.0, 1.0, 4.0], [3.0, 2.0, 0.0]], [[0, 1, 2], [0, 1]]),
+        (GlobalContiguous(0.5, 0), [[5.0, 0.0, 4.0, 4.0]], [[2, 3]]),  # a longer window may be elsewhere
+        # The earlier document wins a tie, also where the words before equal gains differ.
+        (GlobalTopK(0.6, 0), [[1.0, 1.0]] * 3, [[0, 1], [0], [0]]),
+        (GlobalContiguous(0.6, 0), [[1.0, 1.0]] * 3, [[0, 1], [0], [0]]),
+        (GlobalContiguous(0.83, 0.3), [[0.1, 0.2, 0.3, 0.1], [0.7, 0.1]], [[0, 1, 2, 3], [0]]),
+    ],
+)
+def test_words_of_several_documents_by_hand(
+    discretizer: GlobalTopK | GlobalContiguous, corpus: list[list[float]], words: Kept
+) -> None:
+    assert kept(discretizer.select([saliency(scores) for scores in corpus])) == words
+
+
+@pytest.mark.parametrize("kind", [GlobalTopK, GlobalContiguous])
+def test_the_minimum_is_half_the_ratio_and_outweighs_the_budget(kind: type[GlobalTopK | GlobalContiguous]) -> None:
+    documents = [saliency([9.0] * 10), saliency([0.0] * 10)]
+    assert [len(words) for words in kept(kind(0.4).select(documents))] == [6, 2]
+    assert kept(kind(0.1).select([saliency([1.0])] * 10)) == [[0]] * 10
+
+
+@pytest.mark.parametrize("n_stacked", [7, 2**16])
+@given(CORPORA | MANY, ratios(), st.floats(0, 1))
+def test_a_global_budget_is_spent_greedily(n_stacked: int, corpus: list[Saliency], ratio: float, part: float) -> None:
+    rows = [exact(s) for s in corpus]
+    lengths, gains = slow_global_contiguous(rows, ratio, ratio * part)
+    discretizer = GlobalContiguous(ratio, ratio * part)
+    with patch("fresh.selection._topk.N_STACKED", n_stacked):
+        assert kept(GlobalTopK(ratio, ratio * part).select(corpus)) == slow_global_top_k(rows, ratio, ratio * part)
+        assert kept(discretizer.select(corpus)) == as_words(rows, lengths)
+        assert discretizer.learn(corpus).cutoff == min(gains, default=None)
+
+
+@pytest.mark.parametrize("scores", ["attention", "signed"])
+def test_plain_python_keeps_the_same_words(scores: str) -> None:
+    with patch("fresh.selection._topk.N_STACKED", 1000):
+        rows = runpy.run_path(str(BENCHMARK))["rows"](400, 40, scores)
+    assert [row["documents"] for row in rows] == [400] * 5
+
+
+@given(
+    st.lists(numbers() | st.integers(-9, 30).map(lambda n: n / 10) | any_numbers(), min_size=2, max_size=30), st.data()
+)
+def test_a_gain_is_the_exact_difference_rounded_once(scores: list[float], data: st.DataObject) -> None:
+    assume(max(map(abs, scores)) < 1e300)
+    length = data.draw(st.integers(1, len(scores) - 1))
+    window = GrowingWindow(np.array(scores), length)
+    before, gain = scores[window.start : window.start + length], window.gain
+    window.grow()
+    after = scores[window.start : window.start + length + 1]
+    assert gain == math.fsum([*after, *(-score for score in before)])
+    assert window.length == length + 1
+
+
+@given(CORPORA, ratios(), st.integers(-4, 6))
+def test_learned_rules_keep_the_minimum_and_what_reaches_the_cutoff(
+    corpus: list[Saliency], minimum: float, cutoff: int
+) -> None:
+    rows = [exact(s) for s in corpus]
+    lengths = [slow_budget(len(row), minimum) for row in rows]
+    best = list(map(slow_top_k, rows, lengths))
+    expected = [[w for w, s in enumerate(row) if s >= cutoff or w in best[d]] for d, row in enumerate(rows)]
+    assert kept(LearnedTopK(minimum, cutoff).select(corpus)) == expected
+    for document, row in enumerate(rows):
+        while lengths[document] < len(row) and slow_gain(row, lengths[document]) >= cutoff:
+            lengths[document] += 1
+    assert kept(LearnedContiguous(minimum, cutoff).select(corpus)) == as_words(rows, lengths)
+
+
+@pytest.mark.parametrize("kind", [GlobalTopK, GlobalContiguous])
+@given(CORPORA, ratios(), st.floats(0, 1))
+def test_a_learned_rule_repeats_the_choice_if_nothing_ties(
+    kind: type[GlobalTopK | GlobalContiguous], corpus: list[Saliency], ratio: float, part: float
+) -> None:
+    discretizer = kind(ratio, ratio * part)
+    learned, masks = discretizer.learn(corpus), discretizer.select(corpus)
+    pairs = list(zip(map(exact, corpus), masks, strict=True))
+    if kind is GlobalTopK:
+        not_taken = [score for row, mask in pairs for score, is_kept in zip(row, mask.kept, strict=True) if not is_kept]
+    else:
+        not_taken = [slow_gain(row, int(mask.kept.sum())) for row, mask in pairs if not mask.kept.all()]
+    assume(learned.cutoff is None or all(gain < learned.cutoff for gain in not_taken))
+    assert learned.select(corpus) == masks
+
+
+def test_a_learned_rule_takes_a_better_word_behind_the_last_one() -> None:
+    documents = [saliency([5.0, 1.0, 4.0])]
+    learned = GlobalContiguous(0.66, minimum=0).learn(documents)
+    assert learned == LearnedContiguous(0, 1.0)
+    assert kept(learned.select(documents)) == [[0, 1, 2]]
+
+
+def test_a_budget_that_buys_nothing_beyond_the_minima_learns_no_cutoff() -> None:
+    documents = [saliency([1.0, 2.0])]
+    for kind, learned in ((GlobalTopK, LearnedTopK), (GlobalContiguous, LearnedContiguous)):
+        assert kind(0.5).learn(documents) == learned(0.25, None)
+        assert kept(learned(0.25, None).select(documents)) == [[1]]
+
+
 # Laws of all discretizers
 
 
@@ -188,25 +317,29 @@ def test_records_of_discretizers() -> None:
 # Errors
 
 
-@pytest.mark.parametrize("kind", [TopK, Contiguous, GlobalTopK, GlobalContiguous])
-@pytest.mark.parametrize("ratio", [0, -0.1, 1.1, math.nan, math.inf, "0.2", None, True])
-def test_a_bad_ratio_is_refused(kind: type[Any], ratio: object) -> None:
-    with pytest.raises(ValueError, match=f"^ratio must be in \\(0, 1\\], got {re.escape(repr(ratio))}\\.$"):
-        kind(ratio)
-
-
-@pytest.mark.parametrize("kind", [GlobalTopK, GlobalContiguous])
-@pytest.mark.parametrize("minimum", [-0.1, 0.3, math.nan, "0.1"])
-def test_a_bad_minimum_is_refused(kind: type[Any], minimum: object) -> None:
-    with pytest.raises(ValueError, match=f"^minimum must be in \\[0, 0\\.2\\], got {re.escape(repr(minimum))}\\.$"):
-        kind(0.2, minimum)
-
-
-@pytest.mark.parametrize("cutoff", [math.nan, math.inf, "high"])
-def test_a_bad_cutoff_is_refused(cutoff: Any) -> None:
-    for make in (Threshold, functools.partial(LearnedTopK, 0.1), functools.partial(LearnedContiguous, 0.1)):
-        with pytest.raises(ValueError, match=f"^cutoff must be a finite number, got {re.escape(repr(cutoff))}\\.$"):
-            make(cutoff)
+@pytest.mark.parametrize(
+    ("name", "rule", "kinds", "values"),
+    [
+        (
+            *("ratio", "in (0, 1]", (TopK, Contiguous, GlobalTopK, GlobalContiguous)),
+            (0, -0.1, 1.1, math.nan, math.inf, "0.2", None, True),
+        ),
+        (
+            "minimum",
+            "in [0, 0.2]",
+            (partial(GlobalTopK, 0.2), partial(GlobalContiguous, 0.2)),
+            (-0.1, 0.3, math.nan, "0.1"),
+        ),
+        (
+            *("cutoff", "a finite number", (Threshold, partial(LearnedTopK, 0.1), partial(LearnedContiguous, 0.1))),
+            (math.nan, math.inf, "high"),
+        ),
+    ],
+)
+def test_bad_settings_are_refused(name: str, rule: str, kinds: Any, values: Any) -> None:
+    for kind, value in itertools.product(kinds, values):
+        with pytest.raises(ValueError, match=f"^{re.escape(f'{name} must be {rule}, got {value!r}.')}$"):
+            kind(value)
 
 
 def test_a_custom_discretizer_cannot_be_saved() -> None:

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 import fresh.attribution
 from fresh.attribution import SCORERS, scorer_to_dict
-from fresh.attribution.perturbation import Occlusion
-from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.methods.rationales import score_all
@@ -70,18 +68,11 @@ def test_masks_come_with_scores_if_there_are_any() -> None:
     assert extract_with_scores(FullText(), [FILM, SEA]) == ([Mask.full(3), Mask.full(6)], [None, None])
 
 
-def test_occlusion_of_a_support_model_selects_the_deciding_word(support: SupportModel, toy: Splits) -> None:
-    documents = [example.document for example in toy.test]
-    masks = SaliencyExtractor(Occlusion(support), TopK(0.1), support).extract(documents)
-    human = [example.human for example in toy.test]
-    assert np.mean([mask == marked for mask, marked in zip(masks, human, strict=True)]) > 0.9
-
-
 @pytest.mark.parametrize(
     ("scorer", "message"),
     [
-        (LongestWords(extra=1), "gave 4 for the 3 of document 'film'"),
-        (LongestWords(leave_out=1), "scored 1 of 2"),
+        (LongestWords(extra=1), "4 scores to the 3 words of document 'film'"),
+        (LongestWords(leave_out=1), "scored 1 of 2 documents"),
         (LongestWords(value=float("nan")), "score of word 0 in document 'film' is nan"),
     ],
 )
@@ -131,6 +122,9 @@ def test_a_document_is_identified_by_its_words_and_query() -> None:
     marks = HumanRationales.of([Example(FILM, "pos", MARKED), Example(asked, "pos", ~MARKED)])
     again = Document.from_words(FILM.words, id="another name")
     assert flags(*marks.extract([again, asked])) == [[0, 1, 0], [1, 0, 1]]
+    unmarked = HumanRationales.of([Example(FILM, "pos")])
+    with pytest.raises(ValueError, match=r"Document 'film' has no human rationale.*method=fresh"):
+        unmarked.extract([FILM])
     with pytest.raises(ValueError, match="'other'"):  # a word of the query is not a word of the text
         KNOWN.extract([Document.from_words(["a", "good"], ["film"], id="other")])
 
@@ -138,13 +132,6 @@ def test_a_document_is_identified_by_its_words_and_query() -> None:
 def test_half_a_surrogate_pair_can_be_marked() -> None:
     strange = Document.from_words(["\ud800", "a"])
     assert HumanRationales.of([Example(strange, "pos", Mask.full(2))]).extract([strange]) == [Mask.full(2)]
-
-
-def test_a_document_without_marks_is_refused() -> None:
-    unmarked = Document.from_words(["a", "bad", "film"], id="new")
-    marks = HumanRationales.of([Example(FILM, "pos", MARKED), Example(unmarked, "neg")])
-    with pytest.raises(ValueError, match=r"Document 'new' has no human rationale.*method=fresh"):
-        marks.extract([FILM, unmarked])
 
 
 def test_documents_of_the_same_words_keep_their_own_marks() -> None:
@@ -170,21 +157,13 @@ def test_points_go_word_by_word_from_the_shortest_to_the_longest(n_words: int, o
     assert len(counts) == min(MAX_POINTS, last - first + 1)
 
 
-def made_up_curve(labels: Sequence[str]) -> Curve:
-    """Make a document whose rationales, each one word longer, have the given labels."""
-    document = Document.from_words(["film"] * len(labels))
-    masks = [Mask(np.arange(len(labels)) <= place) for place in range(len(labels))]
-    return Curve(
-        tuple(
-            Explanation(document, mask, document.cut(mask), Prediction(label, {label: 1.0}))
-            for mask, label in zip(masks, labels, strict=True)
-        )
-    )
-
-
 @given(st.lists(st.sampled_from(("neg", "pos", "mixed")), min_size=1, max_size=12))
 def test_every_rationale_longer_than_the_minimal_one_has_its_answer(labels: list[str]) -> None:
-    curve = made_up_curve(labels)
+    document, points = Document.from_words(["film"] * len(labels)), list[Explanation]()
+    for place, label in enumerate(labels):
+        mask = Mask(np.arange(len(labels)) <= place)
+        points.append(Explanation(document, mask, document.cut(mask), Prediction(label, {label: 1.0})))
+    curve = Curve(tuple(points))
     enough = [place for place in range(len(labels)) if set(labels[place:]) == {labels[-1]}]
     assert len(curve) == len(labels)
     assert curve.minimal is curve.points[min(enough)]

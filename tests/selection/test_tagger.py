@@ -1,5 +1,4 @@
 import inspect
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import small
 from fresh.attribution.support_model import text_of
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
@@ -20,13 +18,10 @@ from fresh.methods.rationales import learn_cutoff
 from fresh.metrics.plausibility import token_f1
 from fresh.nn.config import NetworkConfig
 from fresh.nn.hardkuma import HardKuma
-from fresh.nn.heads import LinearChainCRF
 from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
-from fresh.predictor import Predictor
-from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import DISCRETIZERS, TopK
 from fresh.selection.extractors import SaliencyExtractor, select_masks
-from fresh.selection.tagger import Tagger, Targets, build_tagger, make_tag_losses, positive_weight
+from fresh.selection.tagger import Tagger, Targets, build_tagger, make_tag_losses
 from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
 from fresh.training.fit import encode, make_loss
 from fresh.training.loop import RunContext
@@ -35,8 +30,6 @@ from toy import DECIDING
 from training_hooks import limit_memory, record_losses
 
 KINDS: tuple[Kind, ...] = ("words", "chain")
-
-
 ONE_WORD = TopK(0.1)
 """Keeps one word of each document of the toy corpus."""
 
@@ -49,27 +42,19 @@ def documents_of(examples: Sequence[Example]) -> list[Document]:
     return [example.document for example in examples]
 
 
-@pytest.fixture(scope="module")
-def taggers(toy: Splits, quick: ClassifierConfig) -> dict[Kind, Tagger]:
-    """A tagger of each kind that learned from people."""
-    return {kind: Tagger.train(marks(toy.train), marks(toy.dev), ONE_WORD, quick, kind) for kind in KINDS}
-
-
-@pytest.fixture(params=KINDS)
-def tagger(request: pytest.FixtureRequest, taggers: dict[Kind, Tagger]) -> Tagger:
-    return taggers[request.param]
+@pytest.fixture(scope="module", params=KINDS)
+def tagger(request: pytest.FixtureRequest, toy: Splits, quick: ClassifierConfig) -> Tagger:
+    """A tagger that learned from people."""
+    return Tagger.train(marks(toy.train), marks(toy.dev), ONE_WORD, quick, request.param)
 
 
 # Scores
 
 
-def test_a_tagger_finds_what_people_marked(tagger: Tagger, toy: Splits) -> None:
-    found = SaliencyExtractor(tagger, ONE_WORD).extract(documents_of(toy.test))
-    assert token_f1([mask.kept for _, mask in marks(toy.test)], [mask.kept for mask in found]) > 0.95
-
-
-def test_each_word_has_a_score_from_0_to_1_that_explains_no_label(tagger: Tagger, toy: Splits) -> None:
+def test_a_tagger_scores_what_people_marked_from_0_to_1_for_no_label(tagger: Tagger, toy: Splits) -> None:
     documents = documents_of(toy.test)
+    found = SaliencyExtractor(tagger, ONE_WORD).extract(documents)
+    assert token_f1([mask.kept for _, mask in marks(toy.test)], [mask.kept for mask in found]) > 0.95
     for document, saliency in zip(documents, tagger.score(documents), strict=True):
         assert len(saliency) == saliency.n_read == len(document.words)
         assert 0 <= saliency.scores.min() <= saliency.scores.max() <= 1
@@ -168,22 +153,6 @@ def test_every_word_of_a_long_document_has_its_own_score(long: Any, quick: Class
     assert len(short) == 3
 
 
-# Saving and loading
-
-
-def test_a_saved_tagger_gives_the_same_masks_and_answers(
-    tagger: Tagger, predictor: Predictor, toy: Splits, tmp_path: Path
-) -> None:
-    model = Rationalizer(SaliencyExtractor(tagger, TopK(0.2)), predictor)
-    model.save_pretrained(tmp_path / "model")
-    loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
-    documents = documents_of(toy.test)
-    assert small.answers(model.explain(documents)) == small.answers(loaded.explain(documents))
-    loaded.save_pretrained(tmp_path / "again")
-    assert small.digests(tmp_path / "again") == small.digests(tmp_path / "model")
-    assert "extractor/tags.json" in small.digests(tmp_path / "model")
-
-
 def test_a_hardkuma_gate_scores_by_its_mean_and_survives_saving(quick: ClassifierConfig, tmp_path: Path) -> None:
     network = build_tagger("hardkuma", quick)
     document = Document.from_words(["it", "was", "incomprehensible", "in", "the", "sea"])
@@ -202,23 +171,6 @@ def test_a_hardkuma_gate_scores_by_its_mean_and_survives_saving(quick: Classifie
 # Training
 
 
-def loss_of(network: TokenClassifier, numbers: Sequence[int], targets: Targets | None = None) -> float:
-    """Compute the loss of some of the few documents, and its gradients."""
-    config, losses = TrainConfig(device="cpu"), make_tag_losses(network, targets or FEW)
-    inputs = encode(network, [text_of(document) for document, _ in FEW], config, RunContext())
-    loss = make_loss(network, inputs, lambda batch, output: losses(batch.numbers, *output), config)
-    value = loss(torch.tensor(numbers), int(inputs.table.lengths.max()), False)
-    value.backward()  # type: ignore[no-untyped-call]
-    return value.item()
-
-
-def logits_of(network: TokenClassifier, document: Document) -> list[float]:
-    with torch.no_grad():
-        outputs, n_words = network(network.collate(network.tokenizer([text_of(document)])))
-    assert n_words.tolist() == [len(document.words)]
-    return [float(value) for value in outputs[0, : len(document.words), 0]]
-
-
 FEW = [
     (Document.from_words(["a", "good", "film"]), Mask(np.array([False, True, False]))),
     (Document.from_words(["it", "was", "incomprehensible", "in", "the", "sea"]), Mask.from_spans([(2, 4)], 6)),
@@ -226,36 +178,45 @@ FEW = [
 ]
 
 
-def by_hand(logits: list[float], mask: Mask, weight: float) -> float:
-    """Compute the mean over words of the loss of each word by itself."""
-    pairs = zip(logits, mask.kept, strict=True)
-    costs = [weight * math.log1p(math.exp(-logit)) if kept else math.log1p(math.exp(logit)) for logit, kept in pairs]
-    return sum(costs) / len(costs)
+def loss_of(network: TokenClassifier, numbers: Sequence[int], targets: Targets = FEW) -> float:
+    """Compute the loss of some of the few documents, and its gradients."""
+    config, losses = TrainConfig(device="cpu"), make_tag_losses(network, targets)
+    inputs = encode(network, [text_of(document) for document, _ in FEW], config, RunContext())
+    loss = make_loss(network, inputs, lambda batch, output: losses(batch.numbers, *output), config)
+    value = loss(torch.tensor(numbers), int(inputs.table.lengths.max()), False)
+    value.backward()  # type: ignore[no-untyped-call]
+    return value.item()
 
 
-def chain_by_hand(chain: LinearChainCRF, logits: list[float], mask: Mask) -> float:
-    """Compute the negative log-likelihood of the tags among all ways to tag a document, per word."""
-
-    def score(tags: tuple[int, ...]) -> float:
-        own = sum(logit for logit, tag in zip(logits, tags, strict=True) if tag)
-        beside = sum(chain.change[pair].item() for pair in itertools.pairwise(tags))
-        return own + beside + (chain.begin[tags[0]] + chain.end[tags[-1]]).item()
-
-    total = sum(math.exp(score(tags)) for tags in itertools.product((0, 1), repeat=len(logits)))
-    return (math.log(total) - score(tuple(mask.kept.astype(int).tolist()))) / len(logits)
+@torch.no_grad()
+def logits_of(network: TokenClassifier, document: Document) -> Tensor:
+    outputs, n_words = network(network.collate(network.tokenizer([text_of(document)])))
+    assert n_words.tolist() == [len(document.words)]
+    logits: Tensor = outputs[0, : len(document.words), 0]
+    return logits
 
 
-def test_kept_words_are_weighted_by_their_rarity() -> None:
-    assert positive_weight([mask for _, mask in FEW]) == pytest.approx(7 / 3)  # 3 of 10 are kept
-    assert positive_weight([Mask.full(3)]) == 1
-    assert positive_weight([Mask.from_spans([], 5)]) == 5
-
-
-def test_the_loss_is_a_weighted_cross_entropy(quick: ClassifierConfig) -> None:
-    network = build_tagger("words", quick)
-    expected = [by_hand(logits_of(network, document), mask, 7 / 3) for document, mask in FEW]
-    assert loss_of(network, range(3)) == pytest.approx(sum(expected), rel=1e-5)
-    assert [loss_of(network, [number]) for number in range(3)] == pytest.approx(expected, rel=1e-5)
+@pytest.mark.parametrize(
+    ("masks", "weight"),
+    [
+        ([mask for _, mask in FEW], 7 / 3),  # 3 of 10 words are kept
+        ([FEW[0][1], None, None], 2),  # documents to learn nothing from do not count
+        ([Mask.full(3), None, None], 1),
+        ([Mask.from_spans([], 3), None, None], 3),
+    ],
+)
+def test_the_loss_is_a_cross_entropy_that_weighs_kept_words_by_their_rarity(
+    masks: list[Mask | None], weight: float, quick: ClassifierConfig
+) -> None:
+    network, expected = build_tagger("words", quick), [0.0] * 3
+    for number, ((document, _), mask) in enumerate(zip(FEW, masks, strict=True)):
+        if mask is not None:
+            pairs = list(zip(logits_of(network, document).tolist(), mask.kept, strict=True))
+            costs = [weight * math.log1p(math.exp(-own)) if kept else math.log1p(math.exp(own)) for own, kept in pairs]
+            expected[number] = sum(costs) / len(costs)
+    targets = [(document, mask) for (document, _), mask in zip(FEW, masks, strict=True)]
+    assert loss_of(network, range(3), targets) == pytest.approx(sum(expected), rel=1e-5)
+    assert [loss_of(network, [number], targets) for number in range(3)] == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_loss_of_a_chain_is_the_likelihood_of_its_tags(quick: ClassifierConfig) -> None:
@@ -265,8 +226,12 @@ def test_the_loss_of_a_chain_is_the_likelihood_of_its_tags(quick: ClassifierConf
     with torch.no_grad():
         for weight in chain.parameters():
             weight.normal_(generator=torch.Generator().manual_seed(weight.numel()))
-    expected = [chain_by_hand(chain, logits_of(network, document), mask) for document, mask in FEW]
-    assert loss_of(network, range(3)) == pytest.approx(sum(expected), rel=1e-5)
+        expected = 0.0
+        for document, mask in FEW:
+            tags, n_words = torch.tensor(mask.kept[None], dtype=torch.float32), torch.tensor([len(mask)])
+            [likelihood] = chain.log_likelihood(logits_of(network, document)[None], tags, n_words).tolist()
+            expected -= likelihood / len(mask)
+    assert loss_of(network, range(3)) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -280,13 +245,6 @@ def test_padding_texts_add_nothing_to_the_loss(kind: Kind, quick: ClassifierConf
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
     assert loss_of(network, [-1, -1]) == 0
-
-
-def test_the_weight_depends_only_on_documents_to_learn_from(quick: ClassifierConfig) -> None:
-    network = build_tagger("words", quick)
-    [document, mask], *others = FEW
-    targets = [FEW[0], *((other, None) for other, _ in others)]
-    assert loss_of(network, [0, 1], targets) == pytest.approx(by_hand(logits_of(network, document), mask, 2), rel=1e-5)
 
 
 def test_word_values_are_stacked_in_rows() -> None:

@@ -49,10 +49,8 @@ def keep_annotated(splits: Splits, progress: Progress) -> Splits:
         annotated[name] = tuple(filter(has_rationale, part))
         n_left_out += len(part) - len(annotated[name])
         if not annotated[name]:
-            raise DataError(
-                f"method=human reads people's rationales, but no {name} document has one. Use data with rationales, "
-                "or choose another method."
-            )
+            problem = f"method=human reads people's rationales, but no {name} document has one."
+            raise DataError(f"{problem} Use data with rationales, or choose another method.")
     if n_left_out:
         progress.say(f"Left out: {plural(n_left_out, 'document')} without a human rationale.")
     return Splits(**annotated)
@@ -61,9 +59,7 @@ def keep_annotated(splits: Splits, progress: Progress) -> Splits:
 def _train(
     name: str, splits: Splits, config: ClassifierConfig, context: RunContext, extractor: Extractor
 ) -> MethodResult:
-    masks, dev_masks = (
-        extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)
-    )
+    masks, dev_masks = (extractor.extract([item.document for item in part]) for part in (splits.train, splits.dev))
     [predictor] = Predictor.train_many([cut_splits(splits, masks, dev_masks)], [config], context)
     model = make_rationalizer(name, splits, config, extractor, predictor)
     return MethodResult(model, lambda: masks, lambda: dev_masks)

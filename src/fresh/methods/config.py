@@ -10,8 +10,7 @@ from fresh.data.config import DataConfig
 from fresh.selection.discretizers import DISCRETIZERS, Discretizer, TopK
 from fresh.training.config import ClassifierConfig
 
-RATIO_DISCRETIZERS = ("top_k", "contiguous")
-"""Discretizers that keep the ratio in each document."""
+RATIO_DISCRETIZERS = ("top_k", "contiguous")  # they keep the ratio in each document
 
 
 class Range(NamedTuple):
@@ -27,7 +26,7 @@ class Range(NamedTuple):
 
     def spread(self, n: int) -> list[float]:
         """Return ratios from the lowest to the highest, evenly on a logarithmic scale."""
-        factor = (self.high / self.low) ** (1 / (n - 1)) if n > 1 else 1.0
+        factor = (self.high / self.low) ** (1 / (n - 1))
         return [self._clamp(round(self.low * factor**step, 4)) for step in range(n)]
 
     def _clamp(self, ratio: float) -> float:
@@ -176,9 +175,7 @@ class GateConfig(CutConfig):
     def _check_gate(self) -> list[str | None]:
         return [
             self._check_cut(),
-            "A gate is trained for one ratio; only method=fresh trains for a range."
-            if isinstance(self.ratio, str)
-            else None,
+            "A range of ratios needs method=fresh; a gate has one ratio." if isinstance(self.ratio, str) else None,
             self._check_ratio_discretizer("A gate needs"),
             *check_min(0, lambda_2=self.lambda_2),
             _check_human(self.human),
@@ -225,9 +222,7 @@ class BastingsConfig(GateConfig):
             *self._check_gate(),
             *check_above(0, lagrange_start=self.lagrange_start, lagrange_rate=self.rate),
             *check_min(0, lagrange_square=self.lagrange_square),
-            f"lagrange_decay must be in [0, 1), got {self.lagrange_decay}."
-            if not 0 <= self.lagrange_decay < 1
-            else None,
+            None if 0 <= (decay := self.lagrange_decay) < 1 else f"lagrange_decay must be in [0, 1), got {decay}.",
         )
 
     @property
@@ -273,8 +268,6 @@ def _check_whole(config: ClassifierConfig, reason: str) -> str | None:
     return f"{reason}: choose long=stagger or long=chunk." if config.network.long == "truncate" else None
 
 
-MethodName = Literal["fresh", "lei", "bastings", "full_text", "random", "human"]
-
 METHODS: dict[str, type[ClassifierConfig]] = {
     "fresh": FreshConfig,
     "lei": LeiConfig,
@@ -290,7 +283,7 @@ METHODS: dict[str, type[ClassifierConfig]] = {
 class RunConfig:
     """Settings of a training run that are the same for all methods."""
 
-    method: MethodName = "fresh"
+    method: Literal["fresh", "lei", "bastings", "full_text", "random", "human"] = "fresh"
     """How words are chosen: by the scores of a support model (fresh), by a gate that is trained with the predictor
     (lei, bastings), not at all (full_text), at random (random), or by people (human)."""
     baseline: bool = True

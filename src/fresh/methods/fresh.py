@@ -78,9 +78,7 @@ def _train_all(
     if scorer is None:
         return results
     own = {"scorer": factory_name(scorer)}
-    return [
-        replace(result, model=replace(result.model, settings={**result.model.settings, **own})) for result in results
-    ]
+    return [replace(each, model=replace(each.model, settings={**each.model.settings, **own})) for each in results]
 
 
 def _train_predictors(

@@ -34,23 +34,19 @@ from fresh.training.fit import build as build_reader
 from fresh.training.loop import RunContext, TrainingJob, fit, inference_precision, uses_bf16
 from fresh.training.step import RunningMean
 
+# Share of the ratio, and of all words, below and above which a gate has collapsed.
 _NOTHING, _EVERYTHING = 0.1, 0.95
-"""Share of the ratio, and of all words, below and above which a gate has collapsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateOutputs:
     """The gate's outputs for a batch of training texts. Tensors have the shape (texts,) unless stated otherwise."""
 
-    outputs: Tensor
-    """Shape: (texts, words, outputs)."""
+    outputs: Tensor  # (texts, words, outputs)
     n_words: Tensor
-    labels: Tensor
-    """The numbers of the gold labels."""
-    counted: Tensor
-    """False for a text that only fills the batch."""
-    reduce: Callable[[Tensor], Batch]
-    """Makes a batch of the kept words only, from flags of shape (texts, words)."""
+    labels: Tensor  # the numbers of the gold labels
+    counted: Tensor  # False for a text that only fills the batch
+    reduce: Callable[[Tensor], Batch]  # makes a batch of the kept words only, from flags of shape (texts, words)
 
     @property
     def is_word(self) -> Tensor:
@@ -66,10 +62,8 @@ class JointModel(nn.Module, ABC):
     """A gate that chooses words, and a reader that reads only these; each method is a subclass."""
 
     name: ClassVar[str]
-    kind: ClassVar[Kind]
-    """The outputs of the gate for each word."""
-    n_moving: ClassVar[int]
-    """How many numbers the gate carries from step to step, such as a moving average."""
+    kind: ClassVar[Kind]  # the outputs of the gate for each word
+    n_moving: ClassVar[int]  # how many numbers the gate carries from step to step, such as a moving average
 
     def __init__(self, gate: TokenClassifier, reader: Classifier, config: GateConfig) -> None:
         super().__init__()
@@ -90,9 +84,22 @@ class JointModel(nn.Module, ABC):
 
 
 def train_joint(method: type[JointModel], splits: Splits, config: GateConfig, context: RunContext) -> MethodResult:
-    """Train a gate and a reader together, and make a rationalizer of them."""
+    """Train a gate and a reader together, make a rationalizer of them, and warn if the gate has collapsed."""
     context = context.with_name(method.name)
-    return make_result(splits, *fit_joint(method, splits, config, context), context)
+    model, extractor = fit_joint(method, splits, config, context)
+    documents, dev_documents = ([example.document for example in part] for part in (splits.train, splits.dev))
+    with inference_precision(model.gate, config.train):
+        share = kept_share(model.gate, dev_documents)
+    lowest, highest = _NOTHING * config.one_ratio, max(_EVERYTHING, config.one_ratio)
+    if not lowest <= share <= highest:
+        kept = "next to nothing" if share < lowest else "nearly everything"
+        context.warn(
+            f"The gate has collapsed: before the cut it keeps {kept} ({share:.1%} of the words of dev), so the cut "
+            "decides which words are read. Try another seed, or other settings (fresh search)."
+        )
+    made = make_rationalizer(model.name, splits, config, extractor, Predictor(model.reader))
+    masks, dev_masks = (partial(extractor.extract, part) for part in (documents, dev_documents))
+    return MethodResult(made, masks, dev_masks, kept_by_gate=share)
 
 
 def fit_joint(
@@ -111,12 +118,25 @@ def fit_joint(
     if not others and load_finished(context.checkpoint_path, model, train.epochs, train.patience):
         return model, extractor
     inputs = encode(model.gate, [text_of(example.document) for example in splits.train], train, context)
-    evaluator = DevEvaluator(extractor, Predictor(model.reader), splits)
+    predictor, gold = Predictor(model.reader), [example.label for example in splits.dev]
+    documents: Sequence[Document] = process_group().shard([example.document for example in splits.dev])
+    saliencies: list[Saliency] = []
+
+    def validate() -> float:
+        saliencies[:] = extractor.score(documents)
+        return measure(extractor.discretizer)
+
+    def measure(discretizer: Discretizer) -> float:
+        masks = select_masks(discretizer, saliencies)
+        rationales = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
+        predicted = process_group().gather([item.label for item in predictor.predict(rationales)])
+        return macro_f1(gold, predicted, splits.labels)
+
     job = TrainingJob(
         model,
         inputs.table.lengths,
         make_loss(model.gate, inputs, make_losses(model, inputs, splits), train),
-        evaluator.score,
+        validate,
         train,
         context,
         inputs.device,
@@ -125,27 +145,12 @@ def fit_joint(
         # exact ones, which cost a gate an eighth of its time.
         can_round=False,
         other_measures={
-            name: partial(evaluator.score_again, replace(config, discretizer=name).make_discretizer())
-            for name in others
+            name: partial(measure, replace(config, discretizer=name).make_discretizer()) for name in others
         },
     )
     context.progress.say(job.describe(inputs.about))
     fit(job)
     return model, extractor
-
-
-def make_result(splits: Splits, model: JointModel, extractor: SaliencyExtractor, context: RunContext) -> MethodResult:
-    """Put the rationalizer together, and warn if the gate has collapsed."""
-    config = model.config
-    documents, dev_documents = ([example.document for example in part] for part in (splits.train, splits.dev))
-    with inference_precision(model.gate, config.train):
-        share = kept_share(model.gate, dev_documents)
-    warning = _check_collapse(share, config.one_ratio)
-    if warning is not None:
-        context.warn(warning)
-    made = make_rationalizer(model.name, splits, config, extractor, Predictor(model.reader))
-    masks, dev_masks = (partial(extractor.extract, part) for part in (documents, dev_documents))
-    return MethodResult(made, masks, dev_masks, kept_by_gate=share)
 
 
 def kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
@@ -160,40 +165,6 @@ def kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
     with torch.inference_mode():
         gate.for_each_batch(table, work)
     return sum(expected) / max(1, int(table.n_read.sum()))
-
-
-def _check_collapse(share: float, ratio: float) -> str | None:
-    if _NOTHING * ratio <= share <= max(_EVERYTHING, ratio):
-        return None
-    kept = "next to nothing" if share < _NOTHING * ratio else "nearly everything"
-    return (
-        f"The gate has collapsed: before the cut it keeps {kept} ({share:.1%} of the words of dev), so the cut decides "
-        "which words are read. Try another seed, or other settings (fresh search)."
-    )
-
-
-class DevEvaluator:
-    """Measures dev macro-F1 with the gate's scores cut, as they are in a trained model."""
-
-    def __init__(self, extractor: SaliencyExtractor, predictor: Predictor, splits: Splits) -> None:
-        self.extractor = extractor
-        self.predictor = predictor
-        self.labels = splits.labels
-        self.gold = [example.label for example in splits.dev]
-        self.documents: Sequence[Document] = process_group().shard([example.document for example in splits.dev])
-        self.saliencies: list[Saliency] = []
-
-    def score(self) -> float:
-        """Score the documents with the gate, and measure."""
-        self.saliencies = self.extractor.score(self.documents)
-        return self.score_again(self.extractor.discretizer)
-
-    def score_again(self, discretizer: Discretizer) -> float:
-        """Measure with the last scores of the gate, cut by another discretizer."""
-        masks = select_masks(discretizer, self.saliencies)
-        rationales = [document.cut(mask) for document, mask in zip(self.documents, masks, strict=True)]
-        predicted = process_group().gather([item.label for item in self.predictor.predict(rationales)])
-        return macro_f1(self.gold, predicted, self.labels)
 
 
 def make_losses(
@@ -243,14 +214,8 @@ def drop_tokens(batch: Batch, kept: Tensor, words: WordTokenizer) -> Batch:
     mask = steps < n_left
     positions = torch.where(mask, steps * words.n_positions // n_left.clamp(min=words.n_positions), 0)
     renumbered = torch.where(in_word, (kept.long().cumsum(1) - 1).gather(1, word), NO_WORD)
-    ids, types, word_of = (
-        torch.where(mask, values.gather(1, order), padding)
-        for values, padding in (
-            (batch.ids, words.tokenizer.pad_token_id or 0),
-            (batch.types, 0),
-            (renumbered, NO_WORD),
-        )
-    )
+    paddings = ((batch.ids, words.tokenizer.pad_token_id or 0), (batch.types, 0), (renumbered, NO_WORD))
+    ids, types, word_of = (torch.where(mask, values.gather(1, order), padding) for values, padding in paddings)
     return Batch(ids, types, positions + words.first_position, word_of, mask.long(), dense=False)
 
 

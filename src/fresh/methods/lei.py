@@ -8,8 +8,7 @@ from fresh.methods.config import LeiConfig
 from fresh.methods.joint import GateOutputs, JointModel, cross_entropies, mean_changes
 from fresh.nn.heads import word_mask
 
-_DECAY = 0.9
-"""Decay of the moving average of costs."""
+_DECAY = 0.9  # of the moving average of costs
 
 
 class Lei(JointModel):
@@ -21,22 +20,20 @@ class Lei(JointModel):
     config: LeiConfig
 
     def loss(self, gated: GateOutputs) -> Tensor:
-        """Average the losses of several samples. Shape: (texts,)."""
-        return torch.stack([self.sample_loss(gated) for _ in range(self.config.draws)]).mean(0)
-
-    def sample_loss(self, gated: GateOutputs) -> Tensor:
-        """Sample words from each text, and compute the loss of reader and gate. Shape: (texts,)."""
-        logits = gated.outputs.squeeze(-1)
-        kept = (torch.rand_like(logits) < logits.sigmoid()) & gated.is_word  # with NaN logits, nothing is kept
-        errors = cross_entropies(self.reader, gated.reduce(kept), gated.labels)
-        negative = functional.binary_cross_entropy_with_logits(logits, kept.float(), reduction="none")
-        log_probability = -(negative * gated.is_word).sum(1)
-        # Detached: the reader learns from its errors alone. The gate learns from (cost - baseline) x the gradient of
-        # log p(sample), whose expectation is the gradient of the expected cost, whatever the baseline is (REINFORCE).
-        costs = errors.detach() + regularizer(kept.float(), gated.n_words, self.config)
-        self.running_mean.add(costs, gated.counted)
-        baseline = self.baseline(gated.mean(costs)) if self.config.reward_baseline else 0.0
-        return errors + (costs - baseline) * log_probability
+        """Average the losses of reader and gate over several samples of words. Shape: (texts,)."""
+        logits, losses = gated.outputs.squeeze(-1), list[Tensor]()
+        for _ in range(self.config.draws):
+            kept = (torch.rand_like(logits) < logits.sigmoid()) & gated.is_word  # with NaN logits, nothing is kept
+            errors = cross_entropies(self.reader, gated.reduce(kept), gated.labels)
+            negative = functional.binary_cross_entropy_with_logits(logits, kept.float(), reduction="none")
+            log_probability = -(negative * gated.is_word).sum(1)
+            # Detached: the reader learns from its errors alone. The gate learns from (cost - baseline) x the gradient
+            # of log p(sample), whose expectation is the gradient of the expected cost, for any baseline (REINFORCE).
+            costs = errors.detach() + regularizer(kept.float(), gated.n_words, self.config)
+            self.running_mean.add(costs, gated.counted)
+            baseline = self.baseline(gated.mean(costs)) if self.config.reward_baseline else 0.0
+            losses.append(errors + (costs - baseline) * log_probability)
+        return torch.stack(losses).mean(0)
 
     def baseline(self, cost: Tensor) -> Tensor:
         """Return the moving average of costs; in the first step, the cost itself."""

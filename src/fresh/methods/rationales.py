@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fresh.attribution import Scorer, ScorerFactory, make_scorer, needs_support
 from fresh.attribution.support_model import SupportModel
@@ -25,12 +24,8 @@ from fresh.training.fit import TrainingPairs
 from fresh.training.loop import RunContext
 
 SUPPORT = "support model"
-N_VERSIONS = 8
-"""Versions of each training rationale, of various lengths, that the epochs read in turn."""
-N_LENGTHS = 32
-"""Different ratios of a range in training."""
-N_DEV_LENGTHS = 4
-"""Different ratios of a range on dev."""
+N_VERSIONS = 8  # of each training rationale, of various lengths, which the epochs read in turn
+N_LENGTHS, N_DEV_LENGTHS = 32, 4  # different ratios of a range in training, and on dev
 # Documents that a scorer gets at once: enough that batches of similar length fill a GPU, and progress still moves.
 _CHUNK = 1024
 
@@ -50,9 +45,6 @@ class ScoredSplits:
     def dev_masks(self) -> list[Mask]:
         """Select the words of dev that are kept."""
         return select_masks(self.extractor.discretizer, self.dev_scores)
-
-
-# From scores to rationales
 
 
 def extract_training_rationales(
@@ -114,9 +106,6 @@ def score_all(scorer: Scorer, examples: Sequence[Example], progress: Progress, n
     return group.gather(saliencies)
 
 
-# People's rationales, and taggers that learn from them
-
-
 def has_rationale(example: Example) -> bool:
     """Whether people marked any word."""
     return example.human is not None and bool(example.human.kept.any())
@@ -127,10 +116,8 @@ def check_rationales(splits: Splits, share: float) -> None:
     needed = {"training": splits.train} if share < 1 else {"training": splits.train, "dev": splits.dev}
     for name, examples in needed.items():
         if share and not any(map(has_rationale, examples)):
-            raise DataError(
-                f"human={share:g} needs people's rationales, but no {name} document has one. Use data with "
-                "rationales, or leave human out."
-            )
+            problem = f"human={share:g} needs people's rationales, but no {name} document has one."
+            raise DataError(f"{problem} Use data with rationales, or leave human out.")
 
 
 def tagger_targets(
@@ -178,9 +165,6 @@ def train_tagger(
     )
 
 
-# Cross-fitting
-
-
 def cross_fit(
     splits: Splits, config: FreshConfig, scored: ScoredSplits, context: RunContext, scorer: ScorerFactory | None
 ) -> ScoredSplits:
@@ -192,17 +176,16 @@ def cross_fit(
         if not len(rest) or len({splits.train[place].label for place in rest.tolist()}) < len(splits.labels):
             raise _too_few(config)
         fold_context = context.with_name(f"{SUPPORT}, fold {number + 1} of {config.folds}")
-        support = None
-        if trains_support(config, scorer):
-            support = SupportModel.train(splits.train, splits.dev, config, fold_context, rest)
+        needs_support = trains_support(config, scorer)
+        support = SupportModel.train(splits.train, splits.dev, config, fold_context, rest) if needs_support else None
         make = partial(build_scorer, config, support, scorer)
         final = train_tagger(splits, config, make, fold_context, rest) if config.tagging.has_tagger else make()
         examples = [splits.train[place] for place in fold.tolist()]
         saliencies = score_all(final, examples, context.progress, "scores of the fold")
         for place, saliency in zip(fold.tolist(), saliencies, strict=True):
             scores[place] = saliency
-    discretizer = learn_cutoff(config.make_discretizer(), scores)
-    return replace(scored, extractor=replace(scored.extractor, discretizer=discretizer), scores=scores)
+    extractor = replace(scored.extractor, discretizer=learn_cutoff(config.make_discretizer(), scores))
+    return replace(scored, extractor=extractor, scores=scores)
 
 
 def split_folds(examples: Sequence[Example], n_folds: int, seed: int) -> list[IntArray]:
@@ -223,9 +206,6 @@ def _too_few(config: FreshConfig) -> DataError:
     return DataError(f"folds={config.folds} leaves too few documents to train on. Choose fewer folds.")
 
 
-# Pairs that predictors learn from
-
-
 def cut_examples(examples: Sequence[Example], masks: Sequence[Mask]) -> list[tuple[Rationale, str]]:
     """Cut documents to rationales, with their labels."""
     return [(example.document.cut(mask), example.label) for example, mask in zip(examples, masks, strict=True)]
@@ -244,18 +224,13 @@ def cut_to_many_lengths(
     lengths = np.array(ratios.spread(N_LENGTHS))
     pairs: list[tuple[Rationale, str]] = []
     for _ in range(N_VERSIONS):
-        sampled = lengths[generator.integers(N_LENGTHS, size=len(splits.train))]
-        pairs += cut_examples(splits.train, _select_at_ratios(scored.scores, sampled, config))
+        sampled, masks = lengths[generator.integers(N_LENGTHS, size=len(splits.train))], dict[int, Mask]()
+        for ratio in np.unique(sampled).tolist():  # all documents of one ratio at once
+            places = np.flatnonzero(sampled == ratio).tolist()
+            selected = select_masks(config.make_discretizer(ratio), [scored.scores[place] for place in places])
+            masks.update(zip(places, selected, strict=True))
+        pairs += cut_examples(splits.train, [masks[place] for place in range(len(splits.train))])
     dev_pairs: list[tuple[Rationale, str]] = []
     for ratio in ratios.spread(N_DEV_LENGTHS):
         dev_pairs += cut_examples(splits.dev, select_masks(config.make_discretizer(ratio), scored.dev_scores))
     return TrainingPairs(pairs, dev_pairs, N_VERSIONS)
-
-
-def _select_at_ratios(scores: Sequence[Saliency], ratios: NDArray[np.float64], config: CutConfig) -> list[Mask]:
-    masks: dict[int, Mask] = {}
-    for ratio in np.unique(ratios).tolist():
-        places = np.flatnonzero(ratios == ratio).tolist()
-        selected = select_masks(config.make_discretizer(ratio), [scores[place] for place in places])
-        masks.update(zip(places, selected, strict=True))
-    return [masks[place] for place in range(len(scores))]

@@ -22,8 +22,8 @@ from fresh.selection.extractors import Extractor
 from fresh.training.config import ClassifierConfig
 from fresh.training.loop import RunContext
 
+# Settings that have an effect only with some values of another setting.
 NEEDS = (("lagrange_square", "two_sided", ("True",)),)
-"""Settings that have an effect only with some values of another setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class MethodResult:
     dev_masks: Callable[[], list[Mask]]
     """Returns the words of dev that are kept."""
     support: SupportModel | None = None
-    """The support model that the method trained, if any."""
+    """The support model that was trained, if any."""
     kept_by_gate: float | None = None
     """The share of the words of dev that a gate is expected to keep before the cut."""
 
@@ -111,9 +111,7 @@ def split_settings(name: str, values: Mapping[str, Any]) -> tuple[dict[str, Any]
 
     :return: The settings of the method, those of the run, and problems: unknown settings, and those without effect.
     """
-    method_values: dict[str, Any] = {}
-    run_values: dict[str, Any] = {}
-    problems: list[str] = []
+    method_values, run_values, problems = dict[str, Any](), dict[str, Any](), list[str]()
     config = find_config(name)
     known = [setting.path for setting in (*list_settings(config), *list_settings(RunConfig))]
     for key, value in flatten(values):
@@ -121,18 +119,14 @@ def split_settings(name: str, values: Mapping[str, Any]) -> tuple[dict[str, Any]
             method_values[key] = value
         elif owns(RunConfig, key):
             run_values[key] = value
+        elif owners := [method for method, kind in METHODS.items() if owns(kind, key)]:
+            problems.append(f"{key} is a setting of {' and '.join(owners)}, not of the method {name}.")
         else:
-            owners = [method for method, kind in METHODS.items() if owns(kind, key)]
-            problems.append(
-                f"{key} is a setting of {' and '.join(owners)}, not of the method {name}."
-                if owners
-                else suggest_setting(key, known)
-            )
+            problems.append(suggest_setting(key, known))
     return method_values, run_values, [*problems, *_find_without_effect(method_values, config)]
 
 
 def _find_without_effect(values: Mapping[str, Any], config: type[ClassifierConfig]) -> Iterator[str]:
-    """Describe settings that the chosen scorer or discretizer does not use, with those that do."""
     names = {key.rpartition(".")[2]: value for key, value in values.items()}
     defaults = {setting.name: setting.default for setting in list_settings(config)}
     scorers = {name: scorer_settings(name) for name in SCORERS}

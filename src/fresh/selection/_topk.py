@@ -1,13 +1,12 @@
-"""Finds the best words or the best window of given lengths, in many documents at once."""
+"""Finds the best words or the best windows of given lengths, in many documents at once."""
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.document import Mask, Saliency
+from fresh.document import Saliency
 
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -18,30 +17,13 @@ Scores = NDArray[np.float64]
 N_STACKED = 2**16
 
 
-@dataclass(frozen=True, slots=True)
 class ScoreTable:
     """The scores of many documents, one document after the other."""
 
-    scores: Scores
-    """Shape: (words,)."""
-    n_words: Counts
-    """Shape: (documents,)."""
-
-    @classmethod
-    def of(cls, saliencies: Sequence[Saliency]) -> Self:
-        """Put the scores of documents one after the other."""
-        n_words = np.fromiter(map(len, saliencies), dtype=np.int64, count=len(saliencies))
-        return cls(np.concatenate([np.empty(0), *(saliency.scores for saliency in saliencies)]), n_words)
-
-    @property
-    def firsts(self) -> Counts:
-        """Where the words of each document begin. Shape: (documents,)."""
-        firsts: Counts = np.cumsum(self.n_words) - self.n_words
-        return firsts
-
-    def to_masks(self, kept: Flags) -> list[Mask]:
-        """Make a mask for each document from flags of all words."""
-        return Mask.from_flags(kept, self.n_words)
+    def __init__(self, saliencies: Sequence[Saliency]) -> None:
+        self.scores: Scores = np.concatenate([np.empty(0), *(saliency.scores for saliency in saliencies)])  # (words,)
+        self.n_words: Counts = np.fromiter(map(len, saliencies), dtype=np.int64, count=len(saliencies))  # (documents,)
+        self.firsts: Counts = np.cumsum(self.n_words) - self.n_words  # where each document begins: (documents,)
 
 
 def choose_rows(table: ScoreTable, counts: Counts, choose: Callable[[Scores, int], Flags]) -> Flags:
@@ -79,61 +61,14 @@ def top_k(scores: Scores, k: int) -> Flags:
     return kept
 
 
-def keep_from(table: ScoreTable, minima: Counts, cutoff: float) -> Flags:
-    """Mark the best words of each document, and all that reach the cut-off."""
-
-    def choose(scores: Scores, k: int) -> Flags:
-        kept: Flags = scores >= cutoff
-        # Where k words or more reach the cut-off, the best k are among them; elsewhere they are among the best k.
-        few = np.flatnonzero(~kept.any(axis=1) if k == 1 else kept.sum(axis=1) < k)
-        kept[few] = top_k(scores[few], k)
-        return kept
-
-    return choose_rows(table, minima, choose)
-
-
-def spend_on_words(table: ScoreTable, minima: Counts, n_spare: int) -> tuple[Flags, float | None]:
-    """Mark the best words of each document and then those of all; also return the lowest score of the latter.
-
-    :param minima: Number of words that each document always keeps.
-    :param n_spare: Number of further words that all documents keep together.
-    """
-    kept = choose_rows(table, minima, top_k)
-    if n_spare == 0:
-        return kept, None
-    rest = table.scores[~kept]
-    lowest = float(np.partition(rest, len(rest) - n_spare)[len(rest) - n_spare])
-    # Only words at the lowest score can tie; documents and words are in order, so the first ones win.
-    kept |= table.scores > lowest
-    n_more = n_spare - int(np.count_nonzero(rest > lowest))
-    kept[np.flatnonzero((table.scores == lowest) & ~kept)[:n_more]] = True
-    return kept, lowest
-
-
-def best_windows(scores: Scores, k: int) -> Flags:
-    """Mark the best window of k words in each row. Shape: (documents, words)."""
-    # Sums of windows are differences of cumulative sums: linear in the words for any length of the window.
-    starts, words = WindowSums.of(scores).best_starts(k)[:, None], np.arange(scores.shape[1])
-    kept: Flags = (words >= starts) & (words < starts + k)
-    return kept
-
-
-@dataclass(frozen=True, slots=True)
 class WindowSums:
-    """The sums of windows of documents, one document a row.
+    """The sums of windows of documents of one length, from scores of shape (documents, words).
 
     Windows tie if their sums lie within 2 (n + 1) ε Σ|score| of the best, where n is the number of words and ε the
     spacing of numbers at 1: a bound on the rounding error of the difference of two sums of n numbers.
     """
 
-    sums: Scores
-    """Sums of the first 0, 1, 2, ... words. Shape: (documents, words + 1)."""
-    noise: Scores
-    """Largest difference of two sums that tie. Shape: (documents, 1)."""
-
-    @classmethod
-    def of(cls, scores: Scores) -> Self:
-        """Add up the scores of documents of one length. Shape of scores: (documents, words)."""
+    def __init__(self, scores: Scores) -> None:
         with np.errstate(over="ignore"):
             sizes = np.abs(scores).sum(axis=1, keepdims=True)
         # Doubles range from 2**-1022 to 2**1024: near these, sums overflow or the noise underflows to 0. Dividing by a
@@ -143,9 +78,10 @@ class WindowSums:
             exponents = np.where(safe, 0, np.frexp(np.abs(scores).max(axis=1, keepdims=True))[1])
             scores = np.ldexp(scores, -exponents)
             sizes = np.abs(scores).sum(axis=1, keepdims=True)
-        sums = np.zeros((len(scores), scores.shape[1] + 1))
-        np.cumsum(scores, axis=1, out=sums[:, 1:])
-        return cls(sums, 2 * (scores.shape[1] + 1) * np.finfo(np.float64).eps * sizes)
+        self.sums: Scores = np.zeros((len(scores), scores.shape[1] + 1))  # of the first 0, 1, 2, ... words
+        np.cumsum(scores, axis=1, out=self.sums[:, 1:])
+        # How far sums that tie may differ. Shape: (documents, 1).
+        self.noise: Scores = 2 * self.sums.shape[1] * np.finfo(np.float64).eps * sizes
 
     def best_starts(self, length: int) -> Places:
         """Find where the best window of each row starts, the leftmost where they tie. Shape: (documents,)."""
@@ -153,3 +89,47 @@ class WindowSums:
         ties = sums >= sums.max(axis=1, keepdims=True) - self.noise
         starts: Places = ties.argmax(axis=1)
         return starts
+
+
+class GrowingWindow:
+    """The best window of a document, and what the best window that is one word longer gains."""
+
+    def __init__(self, scores: Scores, length: int) -> None:
+        self._scores = scores
+        self._sums = WindowSums(scores[None])
+        self.length = length
+        [self.start] = self._sums.best_starts(length).tolist()
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        self.gain = -math.inf
+        if self.length == len(self._scores):
+            return
+        start, length = self.start, self.length
+        [self._next_start] = [following] = self._sums.best_starts(length + 1).tolist()
+        # A gain is the exact difference, rounded once, so that equal gains of different documents tie. A difference of
+        # rounded sums would not do: 0.1 + 0.2 - 0.1 is not 0.2. If the longer window contains the shorter one, the gain
+        # is the score of the added word.
+        if following in (start, start - 1):
+            self.gain = float(self._scores[start + length if following == start else following])
+        else:
+            gained, lost = self._scores[following : following + length + 1], self._scores[start : start + length]
+            self.gain = math.fsum([*gained.tolist(), *(-lost).tolist()])
+
+    def grow(self) -> None:
+        """Become the best window that is one word longer."""
+        self.start, self.length = self._next_start, self.length + 1
+        self._look_ahead()
+
+
+def best_windows(table: ScoreTable, lengths: Counts) -> list[GrowingWindow]:
+    """Find the best window of a length in each document."""
+    return list(map(GrowingWindow, np.split(table.scores, table.firsts[1:]), lengths.tolist()))
+
+
+def mark_windows(table: ScoreTable, windows: Sequence[GrowingWindow]) -> Flags:
+    """Mark the words of a window in each document. Shape: (words,)."""
+    kept = np.zeros(len(table.scores), dtype=np.bool_)
+    for first, window in zip(table.firsts.tolist(), windows, strict=True):
+        kept[first + window.start : first + window.start + window.length] = True
+    return kept

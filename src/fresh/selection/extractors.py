@@ -13,8 +13,7 @@ from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.selection.discretizers import Contiguous, Discretizer, TopK, budget
 from fresh.text import Spans
 
-MAX_POINTS = 50
-"""Most explanations in a curve."""
+MAX_POINTS = 50  # most explanations in a curve
 
 
 class Extractor(Protocol):
@@ -31,10 +30,9 @@ def score_validated(scorer: Scorer, documents: Sequence[Document]) -> list[Salie
     if len(saliencies) != len(documents):
         raise ValueError(f"The scorer must score each document, but it scored {len(saliencies)} of {len(documents)}.")
     for document, saliency in zip(documents, saliencies, strict=True):
-        if len(saliency) != len(document.words):
+        if len(saliency) != (n_words := len(document.words)):
             raise ValueError(
-                f"The scorer must give one score for each word, but it gave {len(saliency)} for the "
-                f"{len(document.words)} of document {document.id!r}."
+                f"The scorer gave {plural(len(saliency), 'score')} to the {plural(n_words, 'word')} of document {document.id!r}."
             )
     return saliencies
 
@@ -89,16 +87,15 @@ class HumanRationales:
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
         """Return one mask for each document."""
-        return [Mask.from_spans(self._spans_of(document), len(document.words)) for document in documents]
-
-    def _spans_of(self, document: Document) -> Spans:
-        spans = self.spans.get(_document_digest(document), self.spans.get(_document_digest(document, "")))
-        if spans is None:
-            raise ValueError(
-                f"Document {document.id!r} has no human rationale, and this model reads nothing else. "
-                "Train with method=fresh to explain new documents."
-            )
-        return spans
+        masks: list[Mask] = []
+        for document in documents:
+            spans = self.spans.get(_document_digest(document), self.spans.get(_document_digest(document, "")))
+            if spans is None:
+                raise ValueError(
+                    f"Document {document.id!r} has no human rationale. Train with method=fresh to explain it."
+                )
+            masks.append(Mask.from_spans(spans, len(document.words)))
+        return masks
 
 
 def _document_digest(document: Document, id: str | None = None) -> str:

@@ -20,15 +20,15 @@ from fresh.nn.heads import word_mask
 from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
 from fresh.selection.discretizers import Discretizer
 from fresh.selection.extractors import select_masks
-from fresh.training.config import ClassifierConfig, TrainConfig
+from fresh.training.config import ClassifierConfig
 from fresh.training.distributed import process_group
 from fresh.training.fit import encode, make_loss
 from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed
 
 CONTEXT = RunContext("tagger")
 
+# Documents, and the words of each to keep; None for a document to learn nothing from.
 Targets = Sequence[tuple[Document, Mask | None]]
-"""Documents, and the words of each to keep; None for a document to learn nothing from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,19 @@ class Tagger:
         context = replace(context, feature_store=context.store(config.train))
         inputs = encode(network, [text_of(document) for document, _ in train], config.train, context)
         learned, losses = np.flatnonzero([mask is not None for _, mask in train]), make_tag_losses(network, train)
+        group = process_group()  # processes share the documents of dev
+        dev_documents, wanted = group.shard([document for document, _ in dev]), [mask.kept for _, mask in dev]
+        dev_inputs = encode(network, [text_of(document) for document in dev_documents], config.train, context)
+
+        def validate() -> float:
+            saliencies = group.gather(_score_table(network, dev_inputs.table, dev_documents, dev_inputs.collate))
+            return token_f1(wanted, [mask.kept for mask in select_masks(discretizer, saliencies)])
+
         job = TrainingJob(
             network,
             inputs.table.lengths,
             make_loss(network, inputs, lambda batch, output: losses(batch.numbers, *output), config.train),
-            _make_validate(network, dev, discretizer, config.train, context),
+            validate,
             config.train,
             context,
             inputs.device,
@@ -78,15 +86,8 @@ class Tagger:
 
 
 def _score_table(
-    network: TokenClassifier,
-    table: TokenTable,
-    documents: Sequence[Document],
-    read: Callable[[IntArray], Batch],
+    network: TokenClassifier, table: TokenTable, documents: Sequence[Document], read: Callable[[IntArray], Batch]
 ) -> list[Saliency]:
-    """Score the words of tokenized documents.
-
-    :param read: Makes a batch of documents, given by their places.
-    """
     saliencies: dict[int, Saliency] = {}
     # In single precision, words with probabilities close to 1 would tie, and the earlier one would win. With 16 bits,
     # 2 % (minilm) and 11 % (mpnet) of the words of SST tied. Apple's GPUs have no double precision.
@@ -121,7 +122,9 @@ def make_tag_losses(network: TokenClassifier, targets: Targets) -> Callable[[Ten
     rows = [np.zeros(len(document.words)) if mask is None else mask.kept for document, mask in targets]
     values = WordValues.of(rows, network.device)
     has_mask = torch.tensor([mask is not None for _, mask in targets], device=network.device)
-    weight = torch.tensor(positive_weight([mask for _, mask in targets if mask is not None]), device=network.device)
+    kept = np.concatenate([np.empty(0, np.bool_), *(mask.kept for _, mask in targets if mask is not None)])
+    # Dropped words per kept word: at ratio 0.2, a tagger that keeps nothing would be right about four words of five.
+    weight = torch.tensor(max(1.0, float((~kept).sum() / max(1, kept.sum()))), device=network.device)
 
     def losses(numbers: Tensor, outputs: Tensor, n_words: Tensor) -> Tensor:
         logits, divisors = network.keep_logits(outputs), n_words.clamp(min=1)  # what fills up a batch has no words
@@ -132,28 +135,3 @@ def make_tag_losses(network: TokenClassifier, targets: Targets) -> Callable[[Ten
         return (each * word_mask(n_words, logits.shape[1])).sum(1) / divisors * has_mask[numbers]
 
     return losses
-
-
-def positive_weight(masks: Sequence[Mask]) -> float:
-    """Return the weight of kept words in the loss: dropped words per kept word, at least 1."""
-    # At ratio 0.2, a tagger that keeps nothing would otherwise be right about four words of five.
-    n_words, n_kept = sum(map(len, masks)), sum(int(mask.kept.sum()) for mask in masks)
-    return max(1.0, (n_words - n_kept) / max(1, n_kept))
-
-
-def _make_validate(
-    network: TokenClassifier,
-    dev: Sequence[tuple[Document, Mask]],
-    discretizer: Discretizer,
-    config: TrainConfig,
-    context: RunContext,
-) -> Callable[[], float]:
-    group = process_group()  # processes share the documents
-    documents, wanted = group.shard([document for document, _ in dev]), [mask.kept for _, mask in dev]
-    inputs = encode(network, [text_of(document) for document in documents], config, context)
-
-    def validate() -> float:
-        saliencies = group.gather(_score_table(network, inputs.table, documents, inputs.collate))
-        return token_f1(wanted, [mask.kept for mask in select_masks(discretizer, saliencies)])
-
-    return validate
