@@ -117,16 +117,6 @@ class _Match(NamedTuple):
     def exact(self) -> bool:
         return self.earlier.key == self.later.key
 
-    @property
-    def n_pairs(self) -> int:
-        return len(self.earlier.examples) * len(self.later.examples)
-
-    @property
-    def n_labels_differ(self) -> int:
-        # Counted without `pairs`: thousands of copies of one text make millions of pairs.
-        before = Counter(example.label for example in self.earlier.examples)
-        return self.n_pairs - sum(before[example.label] for example in self.later.examples)
-
     def pairs(self) -> Iterator[DuplicatePair]:
         for one, two in product(self.earlier.examples, self.later.examples):
             first, second = (one.document.id, self.earlier.split), (two.document.id, self.later.split)
@@ -146,10 +136,26 @@ def find_duplicates(splits: Splits | Mapping[str, Sequence[Example]], threshold:
         raise ValueError(f"threshold must be in (0, 1], got {threshold}.")
     if isinstance(splits, Splits):
         splits = {name: getattr(splits, name) for name in ("train", "dev", "test")}
-    groups = {name: _group_examples(name, examples) for name, examples in splits.items()}
-    matches = sorted(_find_matches(groups, threshold), key=lambda match: (-match.similarity, not match.exact))
-    overlaps = tuple(_count_overlap(before, after, matches) for before, after in combinations(groups.items(), 2))
-    return Duplicates(overlaps, tuple(islice((pair for match in matches for pair in match.pairs()), MAX_PAIRS)))
+    groups: dict[str, list[_Group]] = {}
+    for name, examples in splits.items():
+        grouped: defaultdict[Key, list[Example]] = defaultdict(list)
+        for example in examples:
+            grouped[normalize(example.document)].append(example)
+        groups[name] = [_Group(name, key, members) for key, members in grouped.items()]
+    everything = list(chain.from_iterable(groups.values()))
+    starts = np.cumsum([0, *map(len, groups.values())]).tolist()
+    keys = [group.key for group in everything]
+    # Between text and query stands an empty string, which is no word of either.
+    texts = [[*text.split(" "), *(["", *query.split(" ")] if query else [])] for text, query in keys]
+    matches = [
+        _Match(everything[earlier], everything[later], similarity)
+        for later, earlier, similarity in similar_texts(texts, starts, threshold)
+        # Another query about the same document makes an example of its own.
+        if keys[earlier] == keys[later] or keys[earlier][0] != keys[later][0]
+    ]
+    matches.sort(key=lambda match: (-match.similarity, not match.exact))
+    overlaps = tuple(_count_overlap(old, new, matches) for old, new in combinations(groups.items(), 2))
+    return Duplicates(overlaps, tuple(islice(chain.from_iterable(match.pairs() for match in matches), MAX_PAIRS)))
 
 
 def check_splits(
@@ -185,29 +191,6 @@ def check_splits(
 def normalize(document: Document) -> Key:
     """Return text and query in lower case, with single spaces."""
     return " ".join(document.words).casefold(), " ".join(document.query).casefold()
-
-
-def _group_examples(split: str, examples: Sequence[Example]) -> list[_Group]:
-    grouped: defaultdict[Key, list[Example]] = defaultdict(list)
-    for example in examples:
-        grouped[normalize(example.document)].append(example)
-    return [_Group(split, key, tuple(members)) for key, members in grouped.items()]
-
-
-def _find_matches(groups: Mapping[str, Sequence[_Group]], threshold: float) -> Iterator[_Match]:
-    everything = list(chain.from_iterable(groups.values()))
-    starts = np.cumsum([0, *map(len, groups.values())]).tolist()
-    for later, earlier, similarity in similar_texts([_words(group.key) for group in everything], starts, threshold):
-        match = _Match(everything[earlier], everything[later], similarity)
-        # Another query about the same document makes an example of its own.
-        if match.exact or match.earlier.key[0] != match.later.key[0]:
-            yield match
-
-
-def _words(key: Key) -> list[str]:
-    """Split text and query into words, with something between them that is no word."""
-    text, query = key
-    return [*text.split(" "), "", *query.split(" ")] if query else text.split(" ")
 
 
 def similar_texts(
@@ -277,22 +260,21 @@ def _run_matrix(texts: Iterable[Sequence[str]]) -> Any:
 
 
 def _count_overlap(
-    before: tuple[str, Sequence[_Group]], after: tuple[str, Sequence[_Group]], matches: Iterable[_Match]
+    old: tuple[str, Sequence[_Group]], new: tuple[str, Sequence[_Group]], matches: Iterable[_Match]
 ) -> Overlap:
-    (earlier, old), (later, new) = before, after
+    (earlier, old_groups), (later, new_groups) = old, new
     here = [match for match in matches if (match.earlier.split, match.later.split) == (earlier, later)]
     exact = {match.later.key for match in here if match.exact}
     near = {match.later.key for match in here} - exact
-    texts = {group.key[0] for group in old}
-    repeated = {group.key for group in new if group.key[0] in texts} - exact
-    sizes = {group.key: len(group.examples) for group in new}
-    return Overlap(
-        earlier,
-        later,
-        n_examples=sum(sizes.values()),
-        n_exact=sum(sizes[key] for key in exact),
-        n_near=sum(sizes[key] for key in near),
-        n_repeated=sum(sizes[key] for key in repeated),
-        n_pairs=sum(match.n_pairs for match in here),
-        n_labels_differ=sum(match.n_labels_differ for match in here),
-    )
+    texts = {group.key[0] for group in old_groups}
+    repeated = {group.key for group in new_groups if group.key[0] in texts} - exact
+    sizes = {group.key: len(group.examples) for group in new_groups}
+    n_pairs = n_alike = 0
+    for match in here:
+        # Counted without `pairs`: thousands of copies of one text make millions of pairs.
+        before = Counter(example.label for example in match.earlier.examples)
+        n_pairs += len(match.earlier.examples) * len(match.later.examples)
+        n_alike += sum(before[example.label] for example in match.later.examples)
+    n_exact, n_near, n_repeated = (sum(sizes[key] for key in keys) for keys in (exact, near, repeated))
+    n_examples = sum(sizes.values())
+    return Overlap(earlier, later, n_examples, n_exact, n_near, n_repeated, n_pairs, n_pairs - n_alike)

@@ -1,7 +1,7 @@
 """Invariance: words outside the rationale are changed while the mask is fixed, and no prediction may change."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, cycle, pairwise
@@ -25,9 +25,7 @@ MAX_COPIES = 5
 # positions to the predictor was caught with 13 counterexamples among them.
 N_READ_ALONG = 32
 
-# The words of a document, and whether each is kept.
-Words = Sequence[tuple[str, bool]]
-
+KINDS = ("replaced", "deleted", "multiplied", "added")
 
 # Changes of a document that leave its rationale as it is
 
@@ -39,52 +37,15 @@ class WordSampler:
     vocabulary: Sequence[str]
     generator: np.random.Generator
 
-    def coin(self) -> bool:
-        """Return True half of the time."""
-        return bool(self.generator.random() < 0.5)
-
     def word_unlike(self, word: str) -> str:
         """Sample a word of another length."""
-        found = self.vocabulary[int(self.generator.integers(len(self.vocabulary)))]
-        if len(found) != len(word) and self.coin():
+        generator = self.generator
+        found = self.vocabulary[int(generator.integers(len(self.vocabulary)))]
+        if len(found) != len(word) and generator.random() < 0.5:
             return found
         lengths = [length for length in range(1, MAX_WORD_LENGTH + 1) if length != len(word)]
-        length = lengths[int(self.generator.integers(len(lengths)))]
-        return "".join(ALPHABET[place] for place in self.generator.integers(len(ALPHABET), size=length).tolist())
-
-
-def _replace_words(words: Words, sampler: WordSampler) -> Words:
-    return [(word, True) if kept else (sampler.word_unlike(word), False) for word, kept in words]
-
-
-def _delete_words(words: Words, sampler: WordSampler) -> Words:
-    dropped = [place for place, (_, kept) in enumerate(words) if not kept]
-    most = min(len(dropped), len(words) - 1)  # a document has at least one word
-    n_deleted = most if sampler.coin() else int(sampler.generator.integers(1, most + 1))
-    deleted = set(sampler.generator.choice(dropped, size=n_deleted, replace=False).tolist())
-    return [word for place, word in enumerate(words) if place not in deleted]
-
-
-def _multiply_words(words: Words, sampler: WordSampler) -> Words:
-    repeated: list[tuple[str, bool]] = []
-    for word, kept in words:
-        repeated += [(word, kept)] * (1 if kept else int(sampler.generator.integers(2, MAX_COPIES + 1)))
-    return repeated
-
-
-def _add_words(words: Words, sampler: WordSampler) -> Words:
-    longer = list(words)
-    for _ in range(int(sampler.generator.integers(1, len(words) + 2))):
-        longer.insert(int(sampler.generator.integers(len(longer) + 1)), (sampler.word_unlike(""), False))
-    return longer
-
-
-CHANGES: dict[str, Callable[[Words, WordSampler], Words]] = {
-    "replaced": _replace_words,
-    "deleted": _delete_words,
-    "multiplied": _multiply_words,
-    "added": _add_words,
-}
+        length = lengths[int(generator.integers(len(lengths)))]
+        return "".join(ALPHABET[place] for place in generator.integers(len(ALPHABET), size=length).tolist())
 
 
 class Change(NamedTuple):
@@ -99,14 +60,28 @@ def possible_changes(mask: Mask) -> list[str]:
     """List the changes that a mask leaves room for: where nothing was dropped, words can only be added."""
     if mask.kept.all():
         return ["added"]
-    return [kind for kind in CHANGES if kind != "deleted" or len(mask) > 1]
+    return [kind for kind in KINDS if kind != "deleted" or len(mask) > 1]
 
 
 def change_document(document: Document, mask: Mask, kind: str, sampler: WordSampler) -> Change:
     """Change what a mask drops of a document; what it keeps stays, in its order."""
-    words = CHANGES[kind](list(zip(document.words, mask.kept.tolist(), strict=True)), sampler)
-    kept = np.array([flag for _, flag in words], dtype=np.bool_)
-    return Change(kind, Document.from_words([word for word, _ in words], document.query, document.id), Mask(kept))
+    generator = sampler.generator
+    words = list(zip(document.words, mask.kept.tolist(), strict=True))
+    if kind == "replaced":
+        words = [(word if kept else sampler.word_unlike(word), kept) for word, kept in words]
+    elif kind == "deleted":
+        dropped = np.flatnonzero(~mask.kept)
+        most = min(len(dropped), len(words) - 1)  # a document has at least one word
+        n_deleted = most if generator.random() < 0.5 else int(generator.integers(1, most + 1))
+        for place in sorted(generator.choice(dropped, size=n_deleted, replace=False).tolist(), reverse=True):
+            del words[place]
+    elif kind == "multiplied":
+        words = [pair for pair in words for _ in range(1 if pair[1] else int(generator.integers(2, MAX_COPIES + 1)))]
+    else:
+        for _ in range(int(generator.integers(1, len(words) + 2))):
+            words.insert(int(generator.integers(len(words) + 1)), (sampler.word_unlike(""), False))
+    changed = Document.from_words([word for word, _ in words], document.query, document.id)
+    return Change(kind, changed, Mask(np.array([kept for _, kept in words], dtype=np.bool_)))
 
 
 # Trials
@@ -158,13 +133,19 @@ def check_invariance(
             items = [explained[place] for place in places]
             if places not in originals:
                 originals[places] = _explain_fixed(fixed_model, fixed, items)
-            changes = [_sample_change(item, sampler) for item in items]
+            changes = []
+            for item in items:
+                possible = possible_changes(item.mask)
+                kind = possible[int(generator.integers(len(possible)))]
+                changes.append(change_document(item.document, item.mask, kind, sampler))
             changed = _explain_fixed(fixed_model, fixed, changes)
-            rows = zip(items, changes, originals[places], changed, strict=True)
-            counterexamples += [row for row in rows if not _is_unchanged(*row)]
+            for item, change, before, after in zip(items, changes, originals[places], changed, strict=True):
+                used = before.mask == item.mask and after.mask == change.mask
+                if not (used and before.rationale == after.rationale and before.prediction == after.prediction):
+                    counterexamples.append((item, change, before, after))
             kinds.update(change.kind for change in changes)
             advance(len(changes), f"{len(counterexamples)} counterexamples")
-    counts = ", ".join(f"{kinds[kind]:,} {kind}" for kind in CHANGES if kinds[kind])
+    counts = ", ".join(f"{kinds[kind]:,} {kind}" for kind in KINDS if kinds[kind])
     n_found, n_documents = len(counterexamples), min(n_trials, len(explained))
     tried = f"{n_trials:,} trials on {n_documents:,} documents; dropped words {counts}; {n_found:,} counterexamples."
     evidence = (tried, *chain.from_iterable(_show(*row) for row in counterexamples[:MAX_SHOWN]))
@@ -193,12 +174,6 @@ def _batches(n_documents: int, n_trials: int, generator: np.random.Generator) ->
         n_left -= len(places)
 
 
-def _sample_change(item: Explanation, sampler: WordSampler) -> Change:
-    kinds = possible_changes(item.mask)
-    kind = kinds[int(sampler.generator.integers(len(kinds)))]
-    return change_document(item.document, item.mask, kind, sampler)
-
-
 def _explain_fixed(
     model: Rationalizer, fixed: _FixedExtractor, items: Sequence[Explanation | Change]
 ) -> list[Explanation]:
@@ -206,12 +181,6 @@ def _explain_fixed(
     documents = [replace(item.document, id=f"{type(item).__name__} {place}") for place, item in enumerate(items)]
     fixed.masks = {document: item.mask for document, item in zip(documents, items, strict=True)}
     return model.explain(documents)
-
-
-def _is_unchanged(item: Explanation, change: Change, before: Explanation, after: Explanation) -> bool:
-    """Say whether the masks were used, the rationales are equal, and the predictions are, bit for bit."""
-    used = before.mask == item.mask and after.mask == change.mask
-    return used and before.rationale == after.rationale and before.prediction == after.prediction
 
 
 def _show(item: Explanation, change: Change, before: Explanation, after: Explanation) -> tuple[str, ...]:
