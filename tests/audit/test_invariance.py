@@ -11,7 +11,6 @@ import cheats
 from fresh.audit.invariance import (
     N_READ_ALONG,
     Change,
-    WordSampler,
     _batches,
     _show,
     change_document,
@@ -32,8 +31,8 @@ FILM = Document.from_words(("a", "good", "film"), ("praise",), "film")
 MIDDLE = Mask.from_spans([(1, 2)], 3)
 
 
-def sampler(seed: int = 0) -> WordSampler:
-    return WordSampler(("it", "was", "interminable"), np.random.default_rng(seed))
+def change(document: Document, mask: Mask, kind: str, seed: int = 0) -> Change:
+    return change_document(document, mask, kind, ("it", "was", "interminable"), np.random.default_rng(seed))
 
 
 @given(documents(), st.integers(0, 99), st.data())
@@ -49,7 +48,7 @@ def test_changes_touch_dropped_words_and_never_the_rationale(
         "added": (n_words + 1, 2 * n_words + 1),
     }
     for kind in possible_changes(mask):
-        found = change_document(document, mask, kind, sampler(seed))
+        found = change(document, mask, kind, seed)
         assert found.kind == kind
         assert found.document.cut(found.mask) == document.cut(mask)
         assert found.document.id == document.id
@@ -60,11 +59,6 @@ def test_changes_touch_dropped_words_and_never_the_rationale(
             assert found.mask == mask
             rows = zip(document.words, found.document.words, mask.kept, strict=True)
             assert all((old == new) if kept else (len(old) != len(new)) for old, new, kept in rows)
-
-
-def test_all_dropped_words_are_deleted_at_times() -> None:
-    sizes = {len(change_document(FILM, MIDDLE, "deleted", sampler(seed)).mask) for seed in range(20)}
-    assert sizes == {1, 2}
 
 
 @pytest.mark.parametrize(
@@ -80,18 +74,15 @@ def test_a_mask_leaves_room_for_some_changes(kept: list[bool], expected: list[st
     assert possible_changes(Mask(np.array(kept))) == expected
 
 
-def test_words_come_from_the_corpus_and_are_made_up() -> None:
-    words = {change_document(FILM, MIDDLE, "replaced", sampler(seed)).document.words[0] for seed in range(60)}
+def test_words_are_from_the_corpus_or_made_up_and_at_times_all_dropped_ones_are_deleted() -> None:
+    words = {change(FILM, MIDDLE, "replaced", seed).document.words[0] for seed in range(60)}
     assert words > {"it", "was", "interminable"}
     assert len(words) > 20
     assert "a" not in words
-
-
-def test_a_multiplied_word_is_repeated_in_place() -> None:
-    words = change_document(FILM, MIDDLE, "multiplied", sampler()).document.words
+    assert {len(change(FILM, MIDDLE, "deleted", seed).mask) for seed in range(20)} == {1, 2}
+    words = change(FILM, MIDDLE, "multiplied").document.words
     place = words.index("good")
-    assert set(words[:place]) == {"a"}
-    assert set(words[place + 1 :]) == {"film"}
+    assert (set(words[:place]), set(words[place + 1 :])) == ({"a"}, {"film"})
 
 
 # Trials

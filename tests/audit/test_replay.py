@@ -14,7 +14,6 @@ from fresh.audit.replay import (
     INCOMPLETE_BATCHES,
     OTHER_BATCHES,
     OTHER_MACHINE,
-    _parse_saved,
     _Tally,
     format_prediction,
     match_documents,
@@ -24,7 +23,6 @@ from fresh.audit.replay import (
     restore,
     rewrite,
 )
-from fresh.data.readers import Row
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
 from fresh.errors import DataError
@@ -155,13 +153,14 @@ def replayed(model: Rationalizer, many: list[Document], lines: list[str], tmp_pa
 
 
 @given(documents())
-def test_a_saved_explanation_is_restored(document: Document) -> None:
-    for mask in (Mask.full(len(document.words)), Mask.from_spans([(0, 1)], len(document.words))):
-        explanation = cheats.explained(document, mask, Prediction("a", {"a": 0.75, "b": 0.25}))
-        saved, tally = _parse_saved(Row(to_record(explanation), "explained.jsonl", "line 7", 7)), _Tally()
-        assert saved.line == 7
-        assert restore(saved, document, tally) == explanation
-        assert tally.differences == []
+def test_a_saved_explanation_is_restored(tmp_path_factory: pytest.TempPathFactory, document: Document) -> None:
+    masks = [Mask.full(len(document.words)), Mask.from_spans([(0, 1)], len(document.words))]
+    explained = [cheats.explained(document, mask, Prediction("a", {"a": 0.75, "b": 0.25})) for mask in masks]
+    path = small.write_jsonl(tmp_path_factory.getbasetemp() / "saved.jsonl", map(to_record, explained))
+    tally, saved = _Tally(), read_saved(path)
+    assert [item.line for item in saved] == [1, 2]
+    assert [restore(item, document, tally) for item in saved] == explained
+    assert tally.differences == []
 
 
 def test_saved_predictions_are_computed_again_to_the_bit(replayed: Replayed) -> None:

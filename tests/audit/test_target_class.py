@@ -14,13 +14,12 @@ import small
 from fresh.attribution import SCORERS, TargetedScorer, is_targeted, make_scorer, with_target
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.target_class import (
-    _count_outcome,
     _runner_up,
     _score_for,
     check_target_class,
 )
 from fresh.data.splits import Splits
-from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.document import Document, Example, Explanation, Saliency
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
@@ -189,17 +188,6 @@ def test_nothing_is_shown_where_words_for_another_class_are_the_same(rationalize
     assert found.found == "not run"
     assert "(100.0%) keep their prediction and 0 (0.0%) change it" in found.evidence[1]
     assert found.evidence[1].endswith("32 of 32 rationales stay the same.")
-
-
-def test_predictions_of_a_third_class_neither_stay_nor_follow() -> None:
-    [document] = documents(1)
-    mask = Mask.full(len(document.words))
-    read, table = document.cut(mask), {"a": 0.0, "b": 0.0, "c": 0.0}
-    own = [Explanation(document, mask, read, Prediction(label, table)) for label in "aaabc"]
-    examples = [Example(document, label) for label in "aaabc"]
-    asked = ["b", "b", "b", "b", "a"], [mask] * 5, ["a", "b", "c", "b", "b"]
-    found = _count_outcome("its runner-up", "abc", examples, own, *asked)
-    assert (found.n_other, found.n_kept, found.n_followed, found.n_same) == (4, 1, 1, 5)
 
 
 def test_predictions_that_change_to_any_other_class_do_not_stay(three: SupportModel) -> None:

@@ -92,19 +92,19 @@ def find_degenerate(
     return [*_check_rationales(items, frozenset(map(str.casefold, stop_words))), *_find_class_words(items)]
 
 
-def _finding(check: str, degenerate: bool, found: Sequence[_Item], total: int, sentence: str) -> Finding:
-    return Finding(check, degenerate, len(found), total, tuple(item.id for item in found[:MAX_IDS]), sentence)
+def _finding(check: str, degenerate: bool, found: Sequence[_Item], among: Sequence[_Item], says: str) -> Finding:
+    sentence = f"{len(found)} of {len(among)} rationales {says}."
+    return Finding(check, degenerate, len(found), len(among), tuple(item.id for item in found[:MAX_IDS]), sentence)
 
 
 def _check_rationales(items: Sequence[_Item], stop_words: Collection[str]) -> Iterator[Finding]:
     """Look for vain words, and for rationales that are always at the same place or of the same length."""
     nonempty = [item for item in items if item.words]
     empty = [item for item in items if not item.words]
-    sentence = f"{len(empty)} of {len(items)} rationales have no words at all."
-    yield _finding("no words", bool(empty), empty, len(items), sentence)
+    yield _finding("no words", bool(empty), empty, items, "have no words at all")
     vain = [item for item in nonempty if all(word in stop_words or _is_punctuation(word) for word in item.words)]
-    sentence = f"{len(vain)} of {len(nonempty)} rationales consist of punctuation and stop words only."
-    yield _finding("stop words", len(vain) > MAX_STOP_WORD_SHARE * len(nonempty), vain, len(nonempty), sentence)
+    degenerate = len(vain) > MAX_STOP_WORD_SHARE * len(nonempty)
+    yield _finding("stop words", degenerate, vain, nonempty, "consist of punctuation and stop words only")
 
     # Whole documents are not their first words.
     partial = [item for item in items if not item.mask.kept.all()]
@@ -113,19 +113,15 @@ def _check_rationales(items: Sequence[_Item], stop_words: Collection[str]) -> It
     last = [item for item in nonempty if item.mask.kept[-len(item.words) :].all()]
     for check, found in (("first words", first), ("last words", last)):
         degenerate = len(nonempty) >= MIN_RATIONALES and len(found) >= NEARLY_ALL * len(nonempty)
-        sentence = f"{len(found)} of {len(nonempty)} rationales that leave words out are the {check} of their document."
-        yield _finding(check, degenerate, found, len(nonempty), sentence)
-    lengths = [len(item.words) for item in partial]
-    length = Counter(lengths).most_common(1)[0][0] if lengths else 0
+        yield _finding(check, degenerate, found, nonempty, f"that leave words out are the {check} of their document")
+    lengths = Counter(len(item.words) for item in partial)
+    length = lengths.most_common(1)[0][0] if lengths else 0
     usual = [item for item in partial if len(item.words) == length]
     # Documents of one length make rationales of one length, which says nothing.
     differ = len({len(item.mask) for item in partial}) > 1
-    sentence = (
-        f"{len(usual)} of {len(partial)} rationales that leave words out have {length} word{'s' * (length != 1)}, "
-        f"and their documents {'differ in length' if differ else 'are all of one length'}."
-    )
-    degenerate = differ and len(usual) == len(partial) >= MIN_RATIONALES
-    yield _finding("same length", degenerate, usual, len(partial), sentence)
+    documents = "differ in length" if differ else "are all of one length"
+    says = f"that leave words out have {length} word{'s' * (length != 1)}, and their documents {documents}"
+    yield _finding("same length", differ and len(usual) == len(partial) >= MIN_RATIONALES, usual, partial, says)
 
 
 def _is_punctuation(word: str) -> bool:
@@ -145,7 +141,7 @@ def _find_class_words(items: Sequence[_Item]) -> Iterator[Finding]:
         check, n_others = f"class word of {decision}", len(items) - len(own)
         here = Counter(word for item in own for word in set(item.words))
         if not here or not n_others:
-            yield _finding(check, False, (), len(own), f"No word can tell {decision!r} from other classes.")
+            yield Finding(check, False, 0, len(own), (), f"No word can tell {decision!r} from other classes.")
             continue
         margins = {word: here[word] / len(own) - (anywhere[word] - here[word]) / n_others for word in sorted(here)}
         word = max(margins, key=margins.__getitem__)
@@ -156,4 +152,5 @@ def _find_class_words(items: Sequence[_Item]) -> Iterator[Finding]:
             f"{word!r} is in {n_here} of {len(own)} rationales of {decision!r} "
             f"and in {n_elsewhere} of {n_others} of the others."
         )
-        yield _finding(check, degenerate, [item for item in own if word in item.words], len(own), sentence)
+        ids = tuple(item.id for item in own if word in item.words)
+        yield Finding(check, degenerate, n_here, len(own), ids[:MAX_IDS], sentence)

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain, combinations, islice, pairwise, product
+from itertools import accumulate, combinations, islice, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,10 @@ RUN_LENGTH = 3
 # Texts that are compared with all earlier ones at a time, which bounds the memory.
 BLOCK = 256
 
+# Text and query, in lower case.
 Key = tuple[str, str]
+# The split and the key that some examples share.
+Group = tuple[str, Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +101,16 @@ class Duplicates:
         return sum(overlap.n_pairs for overlap in self.overlaps)
 
 
-class _Group(NamedTuple):
-    """The examples of one split that have the same text and query."""
-
-    split: str
-    key: Key
-    examples: Sequence[Example]
-
-
 class _Match(NamedTuple):
-    """Two groups of different splits that are duplicates or near-duplicates."""
+    """Examples of one split and of an earlier one that are duplicates or near-duplicates."""
 
-    earlier: _Group
-    later: _Group
+    earlier: Group
+    later: Group
     similarity: float
 
     @property
     def exact(self) -> bool:
-        return self.earlier.key == self.later.key
-
-    def pairs(self) -> Iterator[DuplicatePair]:
-        for one, two in product(self.earlier.examples, self.later.examples):
-            first, second = (one.document.id, self.earlier.split), (two.document.id, self.later.split)
-            yield DuplicatePair(*first, *second, self.similarity, self.exact, one.label != two.label)
+        return self.earlier[1] == self.later[1]
 
 
 def find_duplicates(splits: Splits | Mapping[str, Sequence[Example]], threshold: float = THRESHOLD) -> Duplicates:
@@ -136,26 +126,29 @@ def find_duplicates(splits: Splits | Mapping[str, Sequence[Example]], threshold:
         raise ValueError(f"threshold must be in (0, 1], got {threshold}.")
     if isinstance(splits, Splits):
         splits = {name: getattr(splits, name) for name in ("train", "dev", "test")}
-    groups: dict[str, list[_Group]] = {}
-    for name, examples in splits.items():
-        grouped: defaultdict[Key, list[Example]] = defaultdict(list)
+    groups: defaultdict[Group, list[Example]] = defaultdict(list)
+    for split, examples in splits.items():
         for example in examples:
-            grouped[normalize(example.document)].append(example)
-        groups[name] = [_Group(name, key, members) for key, members in grouped.items()]
-    everything = list(chain.from_iterable(groups.values()))
-    starts = np.cumsum([0, *map(len, groups.values())]).tolist()
-    keys = [group.key for group in everything]
+            groups[split, normalize(example.document)].append(example)
+    names, sizes = list(groups), Counter(split for split, _ in groups)
+    starts = [0, *accumulate(sizes[split] for split in splits)]
     # Between text and query stands an empty string, which is no word of either.
-    texts = [[*text.split(" "), *(["", *query.split(" ")] if query else [])] for text, query in keys]
-    matches = [
-        _Match(everything[earlier], everything[later], similarity)
-        for later, earlier, similarity in similar_texts(texts, starts, threshold)
-        # Another query about the same document makes an example of its own.
-        if keys[earlier] == keys[later] or keys[earlier][0] != keys[later][0]
-    ]
+    texts = [[*text.split(" "), *(["", *query.split(" ")] if query else [])] for _, (text, query) in names]
+    similar = similar_texts(texts, starts, threshold)
+    found = (_Match(names[earlier], names[later], similarity) for later, earlier, similarity in similar)
+    # Another query about the same document makes an example of its own.
+    matches = [match for match in found if match.exact or match.earlier[1][0] != match.later[1][0]]
     matches.sort(key=lambda match: (-match.similarity, not match.exact))
-    overlaps = tuple(_count_overlap(old, new, matches) for old, new in combinations(groups.items(), 2))
-    return Duplicates(overlaps, tuple(islice(chain.from_iterable(match.pairs() for match in matches), MAX_PAIRS)))
+    pairs = (
+        DuplicatePair(
+            *(one.document.id, match.earlier[0], two.document.id, match.later[0]),
+            *(match.similarity, match.exact, one.label != two.label),
+        )
+        for match in matches
+        for one, two in product(groups[match.earlier], groups[match.later])
+    )
+    overlaps = tuple(_count_overlap(earlier, later, groups, matches) for earlier, later in combinations(splits, 2))
+    return Duplicates(overlaps, tuple(islice(pairs, MAX_PAIRS)))
 
 
 def check_splits(
@@ -260,21 +253,26 @@ def _run_matrix(texts: Iterable[Sequence[str]]) -> Any:
 
 
 def _count_overlap(
-    old: tuple[str, Sequence[_Group]], new: tuple[str, Sequence[_Group]], matches: Iterable[_Match]
+    earlier: str, later: str, groups: Mapping[Group, Sequence[Example]], matches: Iterable[_Match]
 ) -> Overlap:
-    (earlier, old_groups), (later, new_groups) = old, new
-    here = [match for match in matches if (match.earlier.split, match.later.split) == (earlier, later)]
-    exact = {match.later.key for match in here if match.exact}
-    near = {match.later.key for match in here} - exact
-    texts = {group.key[0] for group in old_groups}
-    repeated = {group.key for group in new_groups if group.key[0] in texts} - exact
-    sizes = {group.key: len(group.examples) for group in new_groups}
+    here = [match for match in matches if (match.earlier[0], match.later[0]) == (earlier, later)]
+    exact = {match.later for match in here if match.exact}
+    near = {match.later for match in here} - exact
+    texts = {text for split, (text, _) in groups if split == earlier}
+    repeated = {group for group in groups if group[0] == later and group[1][0] in texts} - exact
     n_pairs = n_alike = 0
     for match in here:
-        # Counted without `pairs`: thousands of copies of one text make millions of pairs.
-        before = Counter(example.label for example in match.earlier.examples)
-        n_pairs += len(match.earlier.examples) * len(match.later.examples)
-        n_alike += sum(before[example.label] for example in match.later.examples)
-    n_exact, n_near, n_repeated = (sum(sizes[key] for key in keys) for keys in (exact, near, repeated))
-    n_examples = sum(sizes.values())
-    return Overlap(earlier, later, n_examples, n_exact, n_near, n_repeated, n_pairs, n_pairs - n_alike)
+        # Counted, not listed: thousands of copies of one text make millions of pairs.
+        before = Counter(example.label for example in groups[match.earlier])
+        n_pairs += len(groups[match.earlier]) * len(groups[match.later])
+        n_alike += sum(before[example.label] for example in groups[match.later])
+    return Overlap(
+        earlier,
+        later,
+        n_examples=sum(len(examples) for (split, _), examples in groups.items() if split == later),
+        n_exact=sum(len(groups[group]) for group in exact),
+        n_near=sum(len(groups[group]) for group in near),
+        n_repeated=sum(len(groups[group]) for group in repeated),
+        n_pairs=n_pairs,
+        n_labels_differ=n_pairs - n_alike,
+    )

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, cycle, pairwise
 from typing import NamedTuple
 
@@ -30,24 +30,6 @@ KINDS = ("replaced", "deleted", "multiplied", "added")
 # Changes of a document that leave its rationale as it is
 
 
-@dataclass(frozen=True, slots=True)
-class WordSampler:
-    """Samples words of a vocabulary, and random strings."""
-
-    vocabulary: Sequence[str]
-    generator: np.random.Generator
-
-    def word_unlike(self, word: str) -> str:
-        """Sample a word of another length."""
-        generator = self.generator
-        found = self.vocabulary[int(generator.integers(len(self.vocabulary)))]
-        if len(found) != len(word) and generator.random() < 0.5:
-            return found
-        lengths = [length for length in range(1, MAX_WORD_LENGTH + 1) if length != len(word)]
-        length = lengths[int(generator.integers(len(lengths)))]
-        return "".join(ALPHABET[place] for place in generator.integers(len(ALPHABET), size=length).tolist())
-
-
 class Change(NamedTuple):
     """A document whose dropped words were changed, and the mask of the same kept words."""
 
@@ -63,12 +45,23 @@ def possible_changes(mask: Mask) -> list[str]:
     return [kind for kind in KINDS if kind != "deleted" or len(mask) > 1]
 
 
-def change_document(document: Document, mask: Mask, kind: str, sampler: WordSampler) -> Change:
+def change_document(
+    document: Document, mask: Mask, kind: str, vocabulary: Sequence[str], generator: np.random.Generator
+) -> Change:
     """Change what a mask drops of a document; what it keeps stays, in its order."""
-    generator = sampler.generator
+
+    def sample_word(unlike: str) -> str:
+        """Sample a known word, or a random string, of another length."""
+        found = vocabulary[int(generator.integers(len(vocabulary)))]
+        if len(found) != len(unlike) and generator.random() < 0.5:
+            return found
+        lengths = [length for length in range(1, MAX_WORD_LENGTH + 1) if length != len(unlike)]
+        length = lengths[int(generator.integers(len(lengths)))]
+        return "".join(ALPHABET[place] for place in generator.integers(len(ALPHABET), size=length).tolist())
+
     words = list(zip(document.words, mask.kept.tolist(), strict=True))
     if kind == "replaced":
-        words = [(word if kept else sampler.word_unlike(word), kept) for word, kept in words]
+        words = [(word if kept else sample_word(word), kept) for word, kept in words]
     elif kind == "deleted":
         dropped = np.flatnonzero(~mask.kept)
         most = min(len(dropped), len(words) - 1)  # a document has at least one word
@@ -79,7 +72,7 @@ def change_document(document: Document, mask: Mask, kind: str, sampler: WordSamp
         words = [pair for pair in words for _ in range(1 if pair[1] else int(generator.integers(2, MAX_COPIES + 1)))]
     else:
         for _ in range(int(generator.integers(1, len(words) + 2))):
-            words.insert(int(generator.integers(len(words) + 1)), (sampler.word_unlike(""), False))
+            words.insert(int(generator.integers(len(words) + 1)), (sample_word(""), False))
     changed = Document.from_words([word for word, _ in words], document.query, document.id)
     return Change(kind, changed, Mask(np.array([kept for _, kept in words], dtype=np.bool_)))
 
@@ -120,7 +113,7 @@ def check_invariance(
     if n_trials < 1:
         raise ValueError(f"n_trials must be at least 1, got {n_trials}.")
     generator = np.random.default_rng(seed)
-    sampler = WordSampler(sorted({word for item in explained for word in item.document.words}), generator)
+    vocabulary = sorted({word for item in explained for word in item.document.words})
     fixed = _FixedExtractor(model.extractor)
     # The model itself, whatever its class does, with another extractor: so a subclass that cheats is run as it is.
     fixed_model = replace(model, extractor=fixed)
@@ -137,7 +130,7 @@ def check_invariance(
             for item in items:
                 possible = possible_changes(item.mask)
                 kind = possible[int(generator.integers(len(possible)))]
-                changes.append(change_document(item.document, item.mask, kind, sampler))
+                changes.append(change_document(item.document, item.mask, kind, vocabulary, generator))
             changed = _explain_fixed(fixed_model, fixed, changes)
             for item, change, before, after in zip(items, changes, originals[places], changed, strict=True):
                 used = before.mask == item.mask and after.mask == change.mask

@@ -124,7 +124,7 @@ def find_leaks(
     sources = {
         "the mask alone": (shape_features, count_features),
         "the length of the rationale alone": (length_features, count_features),
-        "the length of the document alone": (document_features,),
+        "the length of the document alone": (lambda masks: number_features(np.array(list(map(len, masks)))),),
     }
     return Leaks(*_probe(sources, masks, labels, target, texts, n_shuffles, seed))
 
@@ -142,7 +142,8 @@ def find_length_leak(
     Whether the length of the document also gives the label away makes no difference here. The parameters are those
     of `find_leaks`.
     """
-    sources = {"the number of words shown alone": (shown_features, count_features)}
+    # A predictor can count the words shown, but it cannot know their share.
+    sources = {"the number of words shown alone": (lambda masks: number_features(_count_kept(masks)), count_features)}
     [leak] = _probe(sources, masks, labels, target, texts, n_shuffles, seed)
     return leak
 
@@ -220,10 +221,8 @@ def check_length(explained: Sequence[Explanation], gold: Sequence[str], seed: in
     leak = find_length_leak([item.mask for item in explained], gold, texts=_shared_texts(explained), seed=seed)
     if leak.n_labels < 2:
         return Verdict(name, "not run", leak.verdict)
-    evidence = (f"{leak.n_masks:,} rationales of {leak.n_labels} labels.",)
-    if leak.found:
-        return Verdict(name, "look here", leak.verdict, (*evidence, COUNTING_NOTE))
-    return Verdict(name, "holds", leak.verdict, evidence)
+    evidence = (f"{leak.n_masks:,} rationales of {leak.n_labels} labels.", *[COUNTING_NOTE] * leak.found)
+    return Verdict(name, "look here" if leak.found else "holds", leak.verdict, evidence)
 
 
 def _shared_texts(explained: Sequence[Explanation]) -> list[str] | None:
@@ -267,22 +266,13 @@ def count_features(masks: Sequence[Mask]) -> Features:
     return np.asarray(kept[:, None] == frequent, dtype=np.float64)
 
 
-def document_features(masks: Sequence[Mask]) -> Features:
-    """Describe only how long each document is: what a mask would give away without selecting anything."""
-    return _number_features(np.array([len(mask) for mask in masks], dtype=np.int64))
-
-
-def shown_features(masks: Sequence[Mask]) -> Features:
-    """Describe only the number of words shown, which a predictor can count; it cannot know the share."""
-    return _number_features(_count_kept(masks))
+def number_features(counts: Codes) -> Features:
+    """Describe only how many words there are: of documents, which need no selection for that, or of those shown."""
+    return np.column_stack([counts, np.log1p(counts), _remainders(counts)])
 
 
 def _count_kept(masks: Sequence[Mask]) -> Codes:
     return np.array([mask.kept.sum() for mask in masks], dtype=np.int64)
-
-
-def _number_features(counts: Codes) -> Features:
-    return np.column_stack([counts, np.log1p(counts), _remainders(counts)])
 
 
 def _remainders(counts: Codes) -> Features:

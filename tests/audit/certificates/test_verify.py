@@ -2,11 +2,13 @@ import math
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import cheats
 import fresh
 import fresh.audit.certificates.verify
 import fresh.rationalizer
@@ -14,7 +16,7 @@ from certified import Record, Watched, made_up, resealed, write
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify, certifying
 from fresh.audit.certificates.format import Fault
-from fresh.audit.certificates.verify import TOLERANCE, Verification, _find_fault, verify
+from fresh.audit.certificates.verify import TOLERANCE, Verification, _recompute, verify
 from fresh.document import Document
 from fresh.errors import CertificateError, ModelError
 from fresh.persistence import predictor_digest
@@ -235,19 +237,24 @@ def test_a_larger_difference_fails(content: bytes, verified: Verify) -> None:
     assert verified(resealed(content, moved_by(1.1 * TOLERANCE))).faults == (Fault(3, reason),)
 
 
-def test_the_label_must_be_the_same_however_close_it_is() -> None:
-    certificate = made_up(0)
-    assert _find_fault(certificate, certificate.token_ids, certificate.prediction) is None
-    near = Prediction("neg", certificate.prediction.probabilities)
-    reason = "its label is 'pos', but the predictor predicts 'neg'."
-    assert _find_fault(certificate, certificate.token_ids, near) == reason
-
-
-@pytest.mark.parametrize("label", ["neg", "pos"])
-def test_a_probability_that_is_not_a_number_equals_none(label: str) -> None:
-    certificate = made_up(0)
-    broken = Prediction("pos", {**certificate.prediction.probabilities, label: math.nan})
-    assert _find_fault(certificate, certificate.token_ids, broken) is not None
+@pytest.mark.parametrize(
+    ("label", "probabilities", "reason"),
+    [
+        ("pos", {"neg": 0.1, "pos": 0.9}, None),
+        ("neg", {"neg": 0.1, "pos": 0.9}, "its label is 'pos', but the predictor predicts 'neg'."),  # however close
+        ("pos", {"neg": math.nan, "pos": 0.9}, "its probabilities are nan from those that the predictor gives"),
+        ("pos", {"neg": 0.1, "pos": math.nan}, "its probabilities are nan from those that the predictor gives"),
+    ],
+)
+def test_a_prediction_must_be_that_of_the_predictor(
+    label: str, probabilities: dict[str, float], reason: str | None, predictor: Predictor
+) -> None:
+    [token_ids] = predictor.token_ids([made_up(0).rationale])
+    answering = cheats.Answering(predictor.classifier, lambda *_: Prediction(label, probabilities))
+    found = Verification()
+    _recompute([(2, replace(made_up(0), token_ids=token_ids))], answering, found)
+    assert found.holds == (reason is None)
+    assert all(fault.reason.startswith(reason or "") for fault in found.faults)
 
 
 def test_other_groups_change_at_most_the_last_digits(
