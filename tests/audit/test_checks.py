@@ -61,23 +61,20 @@ def test_every_check_has_a_verdict_with_evidence(found: Audit) -> None:
 
 
 def test_the_guarantee_says_what_it_does_not_cover() -> None:
-    first, second, third = GUARANTEE.split("\n\n")
-    assert first.startswith("What is certain where replay and invariance hold: given the words shown, nothing else can")
-    assert "with a fixed ratio, this number reveals the length of the document" in first
-    assert "Other words can still change the answer by changing which words are selected." in first
-    assert second.startswith("What is not certain: why these words were selected.")
-    assert third.startswith("The guarantee does not say that the words are a good reason")
-
-
-def test_one_broken_verdict_is_enough() -> None:
-    fine = (Verdict("a", "holds", ""), Verdict("b", "look here", ""), Verdict("c", "not run", ""))
-    assert Audit(fine).holds
-    assert not Audit((*fine, Verdict("replay", "broken", ""))).holds
+    for sentence in (
+        "What is certain where replay and invariance hold: given the words shown, nothing else can change the answer.",
+        "with a fixed ratio, this number reveals the length of the document.",
+        "Other words can still change the answer by changing which words are selected.",
+        "\n\nWhat is not certain: why these words were selected.",
+        "\n\nThe guarantee does not say that the words are a good reason",
+    ):
+        assert sentence in GUARANTEE
 
 
 def test_an_audit_as_json_and_markdown(found: Audit) -> None:
     record = json.loads(found.to_json())
     assert record == json.loads(json.dumps(found.to_dict()))
+    assert not Audit((*found.verdicts, Verdict("replay", "broken", ""))).holds  # one is enough
     assert (record["holds"], record["guarantee"]) == (True, GUARANTEE)
     assert [tuple(item) for item in record["verdicts"]] == [("name", "found", "says", "evidence")] * len(NAMES)
     lines = ("one\ttwo", "a | b\n\ud800")
@@ -137,7 +134,8 @@ def test_a_model_that_reads_past_the_wall_is_broken(
 
 
 def test_a_decision_in_the_number_of_words_is_flagged(support: SupportModel, predictor: Predictor, toy: Splits) -> None:
-    model = Rationalizer(cheats.Teller(support), cheats.Answering(predictor.classifier, cheats.counter))
+    odd = cheats.Answering(predictor.classifier, lambda _, rationale: cheats.odd_or_even(len(rationale.words)))
+    model = Rationalizer(cheats.Teller(support), odd)
     found = audit(model, (*toy.dev, *toy.test), n_trials=100)
     assert found.holds  # the answer is made from the rationale alone, and the rationale explains nothing
     for target in ("label", "decision"):
@@ -156,8 +154,8 @@ def test_labels_that_depend_on_length_only_are_flagged(predictor: Predictor) -> 
         Example(Document.from_words(generator.choice(FILLERS, size).tolist(), id=str(number)), label)
         for number, (size, label) in enumerate(zip(sizes, ["neg", "pos"] * 30, strict=True))
     ]
-    counting = cheats.Answering(predictor.classifier, cheats.long_or_short)
-    model = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), counting)
+    many = cheats.Answering(predictor.classifier, lambda _, read: cheats.sure("pos" if len(read.words) > 3 else "neg"))
+    model = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), many)
     found = audit(model, examples, n_trials=50)
     explained = model.explain([example.document for example in examples])
     assert [item.prediction.label for item in explained] == [example.label for example in examples]
