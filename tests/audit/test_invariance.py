@@ -79,9 +79,9 @@ def test_words_are_from_the_corpus_or_made_up_and_at_times_all_dropped_ones_are_
     assert len(words) > 20
     assert "a" not in words
     assert {len(change(FILM, MIDDLE, "deleted", seed).mask) for seed in range(20)} == {1, 2}
-    words = change(FILM, MIDDLE, "multiplied").document.words
-    place = words.index("good")
-    assert (set(words[:place]), set(words[place + 1 :])) == ({"a"}, {"film"})
+    repeated = change(FILM, MIDDLE, "multiplied").document.words
+    place = repeated.index("good")
+    assert (set(repeated[:place]), set(repeated[place + 1 :])) == ({"a"}, {"film"})
 
 
 # Trials

@@ -90,7 +90,6 @@ class _FixedExtractor:
         self.reads_along = False
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
-        """Return one mask a document."""
         if self.reads_along:
             with suppress(ValueError):  # human rationales exist for the original documents only
                 self.own.extract(documents)
@@ -120,23 +119,31 @@ def check_invariance(
     originals: dict[tuple[int, ...], list[Explanation]] = {}
     counterexamples: list[tuple[Explanation, Change, Explanation, Explanation]] = []
     kinds: Counter[str] = Counter()
+
+    def explain_fixed(items: Sequence[Explanation | Change]) -> list[Explanation]:
+        # With new ids, the same text may occur with two masks, and an id can tell the predictor nothing.
+        documents = [replace(item.document, id=f"{type(item).__name__} {place}") for place, item in enumerate(items)]
+        fixed.masks = {document: item.mask for document, item in zip(documents, items, strict=True)}
+        return fixed_model.explain(documents)
+
     with progress.task("invariance", n_trials) as advance:
         for places in _batches(len(explained), n_trials, generator):
             fixed.reads_along = not kinds
             items = [explained[place] for place in places]
             if places not in originals:
-                originals[places] = _explain_fixed(fixed_model, fixed, items)
+                originals[places] = explain_fixed(items)
             changes = []
             for item in items:
                 possible = possible_changes(item.mask)
                 kind = possible[int(generator.integers(len(possible)))]
                 changes.append(change_document(item.document, item.mask, kind, vocabulary, generator))
-            changed = _explain_fixed(fixed_model, fixed, changes)
-            for item, change, before, after in zip(items, changes, originals[places], changed, strict=True):
+                kinds[kind] += 1
+            for item, change, before, after in zip(
+                items, changes, originals[places], explain_fixed(changes), strict=True
+            ):
                 used = before.mask == item.mask and after.mask == change.mask
                 if not (used and before.rationale == after.rationale and before.prediction == after.prediction):
                     counterexamples.append((item, change, before, after))
-            kinds.update(change.kind for change in changes)
             advance(len(changes), f"{len(counterexamples)} counterexamples")
     counts = ", ".join(f"{kinds[kind]:,} {kind}" for kind in KINDS if kinds[kind])
     n_found, n_documents = len(counterexamples), min(n_trials, len(explained))
@@ -167,17 +174,7 @@ def _batches(n_documents: int, n_trials: int, generator: np.random.Generator) ->
         n_left -= len(places)
 
 
-def _explain_fixed(
-    model: Rationalizer, fixed: _FixedExtractor, items: Sequence[Explanation | Change]
-) -> list[Explanation]:
-    # With new ids, the same text may occur with two masks, and an id can tell the predictor nothing.
-    documents = [replace(item.document, id=f"{type(item).__name__} {place}") for place, item in enumerate(items)]
-    fixed.masks = {document: item.mask for document, item in zip(documents, items, strict=True)}
-    return model.explain(documents)
-
-
 def _show(item: Explanation, change: Change, before: Explanation, after: Explanation) -> tuple[str, ...]:
-    """Show a counterexample whole."""
     document, mask = item.document, item.mask
     return (
         f"document {document.id!r}, dropped words {change.kind}; selected words are in brackets:",

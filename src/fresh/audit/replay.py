@@ -3,8 +3,8 @@
 import json
 import sys
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,7 @@ class SavedExplanation:
     rationale: list[dict[str, Any]]
     """Runs of kept words: where their characters start and end in the text, and what they are."""
     ratio: float
-    words: list[str] | None = None
+    words: list[str] | None
     """All words of the document, if they were saved."""
 
 
@@ -135,51 +135,41 @@ def read_saved(path: Path) -> list[SavedExplanation]:
         raise DataError(f"{path} is a folder. {HINT}")
     if not path.is_file():
         raise DataError(f"There is no file {path}. {HINT}")
-    saved = []
+    names, saved = [item.name for item in fields(SavedExplanation)[1:]], []
     with path.open("rb") as file:
         for row in parse_json_lines(file, path.name):
             if row.error:
                 raise DataError(f"{row.error.brief} {HINT}")
-            values = {"words": None, **row.values}
-            for name, is_valid in _FIELDS.items():
+            values = {"words": None, **row.values}  # not every line has the words
+            for name in names:
                 if name not in values:
                     raise DataError(f"{row.place} is not an explanation: it has no {name}. {HINT}")
-                if not is_valid(values[name]):
+                if not _is_valid(name, values[name]):
                     raise DataError(f"{row.place} is not an explanation: its {name} cannot be read. {HINT}")
-            saved.append(
-                SavedExplanation(int(row.where.removeprefix("line ")), **{name: values[name] for name in _FIELDS})
-            )
+            line = int(row.where.removeprefix("line "))
+            saved.append(SavedExplanation(line, **{name: values[name] for name in names}))
     if not saved:
         raise DataError(f"{path} holds no explanations. {HINT}")
     return saved
 
 
-def _is_number(value: Any) -> bool:
-    # Exact types: JSON's true is a Python integer, and must not pass for a number.
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
-
-
-def _is_list(value: Any, is_valid: Callable[[Any], bool]) -> bool:
-    return type(value) is list and all(map(is_valid, value))
-
-
-def _is_text(value: Any) -> bool:
-    return type(value) is str
-
-
-# The fields of every line that `fresh explain` writes, and the words, which not every line has.
-_SPAN = {"start": int, "end": int, "text": str}
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "id": _is_text,
-    "label": _is_text,
-    "probability": _is_number,
-    "probabilities": lambda value: type(value) is dict and bool(value) and all(map(_is_number, value.values())),
-    "rationale": lambda value: _is_list(
-        value, lambda span: type(span) is dict and {name: type(item) for name, item in span.items()} == _SPAN
-    ),
-    "ratio": _is_number,
-    "words": lambda value: value is None or _is_list(value, _is_text),
-}
+def _is_valid(name: str, value: Any) -> bool:
+    """Say whether a field can be read. Types are exact: JSON's true is an integer of Python, and no number."""
+    match name:
+        case "id" | "label":
+            return type(value) is str
+        case "probability" | "ratio":
+            return type(value) in (int, float) and abs(value) <= sys.float_info.max
+        case "probabilities":
+            return (
+                type(value) is dict and value != {} and all(_is_valid("probability", item) for item in value.values())
+            )
+        case "words":
+            return value is None or (type(value) is list and all(type(word) is str for word in value))
+    kinds = {"start": int, "end": int, "text": str}
+    return type(value) is list and all(
+        type(span) is dict and {key: type(item) for key, item in span.items()} == kinds for span in value
+    )
 
 
 def match_documents(saved: Sequence[SavedExplanation], documents: Iterable[Document]) -> list[Document | None]:

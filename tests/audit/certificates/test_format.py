@@ -150,7 +150,8 @@ NO_INPUT = "its input does not consist of words, query and pieces."
     ("change", "reason"),
     [
         *((change, f"its {name} cannot be read.") for change, name in FIELDS),
-        *(({"input": inputs}, NO_INPUT) for inputs in ({"words": []}, "good")),
+        ({"input": {"words": []}}, NO_INPUT),
+        ({"input": "good"}, NO_INPUT),
         ({"input_sha256": "0" * 64}, "input_sha256 is not the digest of its input."),
     ],
 )
