@@ -4,11 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import cheats
-from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.checks import GUARANTEE, Audit, audit
 from fresh.data.splits import Splits
@@ -16,9 +14,6 @@ from fresh.document import Document, Example
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report, Verdict
-from fresh.selection.discretizers import TopK
-from fresh.selection.extractors import SaliencyExtractor
-from tiny import FILLERS
 
 DATA_FILES = Path(__file__).parents[1] / "data_files" / "audit"
 NAMES = [
@@ -144,24 +139,3 @@ def test_a_decision_in_the_number_of_words_is_flagged(support: SupportModel, pre
         assert f" gives the {target} away for the most part: balanced accuracy " in verdict.says
         assert len(verdict.evidence) == 4
         assert verdict.evidence[0] == f"64 masks of 2 {target}s."
-
-
-def test_labels_that_depend_on_length_only_are_flagged(predictor: Predictor) -> None:
-    """Random words of a fixed share, and a predictor that counts them: right every time, and nothing is broken."""
-    generator = np.random.default_rng(0)
-    sizes = [int(generator.integers(16, 31) if number % 2 else generator.integers(4, 16)) for number in range(60)]
-    examples = [
-        Example(Document.from_words(generator.choice(FILLERS, size).tolist(), id=str(number)), label)
-        for number, (size, label) in enumerate(zip(sizes, ["neg", "pos"] * 30, strict=True))
-    ]
-    many = cheats.Answering(predictor.classifier, lambda _, read: cheats.sure("pos" if len(read.words) > 3 else "neg"))
-    model = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), many)
-    found = audit(model, examples, n_trials=50)
-    explained = model.explain([example.document for example in examples])
-    assert [item.prediction.label for item in explained] == [example.label for example in examples]
-    assert found.holds
-    verdict = verdicts(found)["length and labels"]
-    assert verdict.found == "look here"
-    assert verdict.says.startswith("The number of words shown alone gives the label away for the most part: balanced ")
-    assert verdict.evidence[0] == "60 rationales of 2 labels."
-    assert "can count the words shown" in verdict.evidence[1]

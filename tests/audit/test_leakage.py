@@ -12,6 +12,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 import cheats
 from fresh.audit.leakage import (
+    COUNTING_NOTE,
     DOCUMENT_LENGTH_NOTE,
     MAX_MASKS,
     N_FOLDS,
@@ -293,7 +294,10 @@ def test_documents_of_another_length_are_no_leak() -> None:
     assert found.found == "holds"
     assert found.evidence[-1] == DOCUMENT_LENGTH_NOTE
     assert found.says.endswith(f"; p = 0.01. {DOCUMENT_LENGTH_NOTE}")
-    assert check_length(items, LABELS).found == "look here"
+    shown = check_length(items, LABELS)
+    assert shown.found == "look here"
+    assert shown.says.startswith("The number of words shown alone gives the label away for the most part: balanced ")
+    assert shown.evidence == ("80 rationales of 2 labels.", COUNTING_NOTE)
 
 
 def test_the_number_of_words_shown_is_judged_by_itself() -> None:

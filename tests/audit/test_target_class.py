@@ -15,7 +15,6 @@ from fresh.attribution import SCORERS, TargetedScorer, is_targeted, make_scorer,
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.target_class import (
     _runner_up,
-    _score_for,
     check_target_class,
 )
 from fresh.data.splits import Splits
@@ -25,7 +24,6 @@ from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.predictor import Predictor
-from fresh.progress import SILENT
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -98,15 +96,6 @@ def test_scores_of_two_labels_are_opposite_and_sizes_of_gradients_equal(name: st
 def test_the_runner_up_comes_second_and_the_earlier_one_in_a_tie() -> None:
     assert _runner_up(Prediction("b", {"a": 0.2, "b": 0.5, "c": 0.3})) == "c"
     assert _runner_up(Prediction("c", {"a": 0.25, "b": 0.25, "c": 0.5})) == "a"
-
-
-def test_documents_are_scored_for_their_own_classes_in_their_order(three: SupportModel) -> None:
-    scorer, items, classes = scorer_of("occlusion", three), documents(5), ["c", "a", "c", "b", "a"]
-    found = _score_for(scorer, items, classes, SILENT)
-    for document, label, saliency in zip(items, classes, found, strict=True):
-        [alone] = with_target(scorer, label).score([document])
-        np.testing.assert_allclose(saliency.scores, alone.scores, atol=1e-9)
-        assert (saliency.id, saliency.target) == (document.id, label)
 
 
 def explain_all(model: Rationalizer, examples: Sequence[Example]) -> list[Explanation]:

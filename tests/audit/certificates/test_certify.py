@@ -99,16 +99,6 @@ def test_memory_does_not_grow_with_the_number_of_documents(predictor: Predictor,
     assert [item.group for item in certificates] == [number // BATCH_SIZE for number in range(2 * BATCH_SIZE)]
 
 
-def test_documents_explained_separately_are_separate_groups(
-    folder: Path, documents: list[Document], tmp_path: Path
-) -> None:
-    with certifying(folder, tmp_path / "out.jsonl", device="cpu") as certifier:
-        for document in documents:
-            list(certifier.explain([document]))
-    certificates, _ = read((tmp_path / "out.jsonl").read_bytes())
-    assert [item.group for item in certificates] == [0, 1, 2]
-
-
 @pytest.mark.parametrize("reason", [KeyboardInterrupt, ValueError, SystemExit])
 def test_an_interrupted_run_leaves_no_file(
     folder: Path, documents: list[Document], tmp_path: Path, reason: type[BaseException]
