@@ -16,16 +16,8 @@ from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report, Verdict
 
 DATA_FILES = Path(__file__).parents[1] / "data_files" / "audit"
-NAMES = [
-    "replay",
-    "invariance",
-    "masks and labels",
-    "masks and decisions",
-    "length and labels",
-    "asked class",
-    "split hygiene",
-    "degenerate rationales",
-]
+NAMES = ["replay", "invariance", "masks and labels", "masks and decisions", "length and labels", "asked class"]
+NAMES += ["split hygiene", "degenerate rationales"]
 
 
 @pytest.fixture(scope="module")
@@ -89,18 +81,20 @@ def test_files_of_earlier_versions_are_written_in_the_same_way() -> None:
 
 
 def test_bad_arguments_are_refused(model: Rationalizer, toy: Splits) -> None:
-    def refused(message: str, *given: Any, **more: Any) -> None:
-        with pytest.raises(ValueError, match=message):
-            audit(model, *given, **more)
-
     two = toy.test[:2]
     explained = model.explain([item.document for item in two])
-    refused(r"examples must have at least one document", [])
-    refused(r"labels neg, pos.*dull \(1\).*'x'", [Example(Document.from_words(("a", "film"), id="x"), "dull")])
-    refused(r"others must not have the name 'test'", toy.test, {"test": toy.dev})
-    refused(r"one item for each of the examples, in their order", two, explained=explained[:1])
-    refused(r"one item for each of the examples, in their order", two, explained=explained[::-1])
-    refused(r"n_trials must be at least 1, got 0", two, n_trials=0)
+    dull = Example(Document.from_words(("a", "film"), id="x"), "dull")
+    refused: list[tuple[Any, dict[str, Any], str]] = [
+        ([], {}, r"examples must have at least one document"),
+        ([dull], {}, r"labels neg, pos.*dull \(1\).*'x'"),
+        (toy.test, {"others": {"test": toy.dev}}, r"others must not have the name 'test'"),
+        (two, {"explained": explained[:1]}, r"one item for each of the examples, in their order"),
+        (two, {"explained": explained[::-1]}, r"one item for each of the examples, in their order"),
+        (two, {"n_trials": 0}, r"n_trials must be at least 1, got 0"),
+    ]
+    for examples, options, message in refused:
+        with pytest.raises(ValueError, match=message):
+            audit(model, examples, **options)
 
 
 # Cheats

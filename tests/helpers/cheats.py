@@ -26,7 +26,7 @@ def explained(document: Document, mask: Mask, prediction: Prediction) -> Explana
 class FullTextReader(Rationalizer):
     """Shows a rationale, but lets the predictor read the whole text."""
 
-    def explain(self, documents: Any, *_: Any) -> Any:
+    def explain(self, documents: Any, *_: Any, **__: Any) -> Any:
         answers = self.predictor.predict([item.cut(Mask.full(len(item.words))) for item in documents])
         shown = super().explain(documents)
         return [replace(item, prediction=answer) for item, answer in zip(shown, answers, strict=True)]
@@ -35,7 +35,7 @@ class FullTextReader(Rationalizer):
 class PositionReader(Rationalizer):
     """Answers by the position of the first kept word."""
 
-    def explain(self, documents: Any, *_: Any) -> Any:
+    def explain(self, documents: Any, *_: Any, **__: Any) -> Any:
         shown = super().explain(documents)
         return [replace(item, prediction=odd_or_even(int(item.mask.kept.argmax()))) for item in shown]
 
@@ -43,7 +43,7 @@ class PositionReader(Rationalizer):
 class Disobedient(Rationalizer):
     """Shows the first word instead of those that its extractor selected."""
 
-    def explain(self, documents: Any, *_: Any) -> Any:
+    def explain(self, documents: Any, *_: Any, **__: Any) -> Any:
         masks = [Mask.from_spans([(0, 1)], len(document.words)) for document in documents]
         answers = self.predictor.predict([document.cut(mask) for document, mask in zip(documents, masks, strict=True)])
         return [explained(*row) for row in zip(documents, masks, answers, strict=True)]

@@ -118,13 +118,12 @@ def test_ten_faults_are_listed_and_the_others_counted(
 
 def test_other_files_are_refused(folder: Path, tmp_path: Path) -> None:
     certify(folder, [], tmp_path / "none.jsonl", device="cpu")
-    refused = {
-        tmp_path
-        / "nowhere.jsonl": r"There is no file .*nowhere.jsonl\. Name the certificates that `fresh explain --cert",
-        folder: r"is a folder\. Name the certificates first, then the model\.$",
-        tmp_path / "none.jsonl": r"none\.jsonl holds no certificates: there is nothing to verify\.$",
-    }
-    for path, reason in refused.items():
+    refused = [
+        (tmp_path / "nowhere.jsonl", r"There is no file .*nowhere\.jsonl\. Name the certificates that `fresh explain"),
+        (folder, r"is a folder\. Name the certificates first, then the model\.$"),
+        (tmp_path / "none.jsonl", r"none\.jsonl holds no certificates: there is nothing to verify\.$"),
+    ]
+    for path, reason in refused:
         with pytest.raises(CertificateError, match=reason):
             verify(path, folder, device="cpu")
 
