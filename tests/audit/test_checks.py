@@ -4,11 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import cheats
-from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.checks import GUARANTEE, Audit, audit
 from fresh.data.splits import Splits
@@ -16,21 +14,10 @@ from fresh.document import Document, Example
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report, Verdict
-from fresh.selection.discretizers import TopK
-from fresh.selection.extractors import SaliencyExtractor
-from tiny import FILLERS
 
 DATA_FILES = Path(__file__).parents[1] / "data_files" / "audit"
-NAMES = [
-    "replay",
-    "invariance",
-    "masks and labels",
-    "masks and decisions",
-    "length and labels",
-    "asked class",
-    "split hygiene",
-    "degenerate rationales",
-]
+NAMES = ["replay", "invariance", "masks and labels", "masks and decisions", "length and labels", "asked class"]
+NAMES += ["split hygiene", "degenerate rationales"]
 
 
 @pytest.fixture(scope="module")
@@ -61,23 +48,20 @@ def test_every_check_has_a_verdict_with_evidence(found: Audit) -> None:
 
 
 def test_the_guarantee_says_what_it_does_not_cover() -> None:
-    first, second, third = GUARANTEE.split("\n\n")
-    assert first.startswith("What is certain where replay and invariance hold: given the words shown, nothing else can")
-    assert "with a fixed ratio, this number reveals the length of the document" in first
-    assert "Other words can still change the answer by changing which words are selected." in first
-    assert second.startswith("What is not certain: why these words were selected.")
-    assert third.startswith("The guarantee does not say that the words are a good reason")
-
-
-def test_one_broken_verdict_is_enough() -> None:
-    fine = (Verdict("a", "holds", ""), Verdict("b", "look here", ""), Verdict("c", "not run", ""))
-    assert Audit(fine).holds
-    assert not Audit((*fine, Verdict("replay", "broken", ""))).holds
+    for sentence in (
+        "What is certain where replay and invariance hold: given the words shown, nothing else can change the answer.",
+        "with a fixed ratio, this number reveals the length of the document.",
+        "Other words can still change the answer by changing which words are selected.",
+        "\n\nWhat is not certain: why these words were selected.",
+        "\n\nThe guarantee does not say that the words are a good reason",
+    ):
+        assert sentence in GUARANTEE
 
 
 def test_an_audit_as_json_and_markdown(found: Audit) -> None:
     record = json.loads(found.to_json())
     assert record == json.loads(json.dumps(found.to_dict()))
+    assert not Audit((*found.verdicts, Verdict("replay", "broken", ""))).holds  # one is enough
     assert (record["holds"], record["guarantee"]) == (True, GUARANTEE)
     assert [tuple(item) for item in record["verdicts"]] == [("name", "found", "says", "evidence")] * len(NAMES)
     lines = ("one\ttwo", "a | b\n\ud800")
@@ -97,18 +81,20 @@ def test_files_of_earlier_versions_are_written_in_the_same_way() -> None:
 
 
 def test_bad_arguments_are_refused(model: Rationalizer, toy: Splits) -> None:
-    def refused(message: str, *given: Any, **more: Any) -> None:
-        with pytest.raises(ValueError, match=message):
-            audit(model, *given, **more)
-
     two = toy.test[:2]
     explained = model.explain([item.document for item in two])
-    refused(r"examples must have at least one document", [])
-    refused(r"labels neg, pos.*dull \(1\).*'x'", [Example(Document.from_words(("a", "film"), id="x"), "dull")])
-    refused(r"others must not have the name 'test'", toy.test, {"test": toy.dev})
-    refused(r"one item for each of the examples, in their order", two, explained=explained[:1])
-    refused(r"one item for each of the examples, in their order", two, explained=explained[::-1])
-    refused(r"n_trials must be at least 1, got 0", two, n_trials=0)
+    dull = Example(Document.from_words(("a", "film"), id="x"), "dull")
+    refused: list[tuple[Any, dict[str, Any], str]] = [
+        ([], {}, r"examples must have at least one document"),
+        ([dull], {}, r"labels neg, pos.*dull \(1\).*'x'"),
+        (toy.test, {"others": {"test": toy.dev}}, r"others must not have the name 'test'"),
+        (two, {"explained": explained[:1]}, r"one item for each of the examples, in their order"),
+        (two, {"explained": explained[::-1]}, r"one item for each of the examples, in their order"),
+        (two, {"n_trials": 0}, r"n_trials must be at least 1, got 0"),
+    ]
+    for examples, options, message in refused:
+        with pytest.raises(ValueError, match=message):
+            audit(model, examples, **options)
 
 
 # Cheats
@@ -137,7 +123,8 @@ def test_a_model_that_reads_past_the_wall_is_broken(
 
 
 def test_a_decision_in_the_number_of_words_is_flagged(support: SupportModel, predictor: Predictor, toy: Splits) -> None:
-    model = Rationalizer(cheats.Teller(support), cheats.Answering(predictor.classifier, cheats.counter))
+    odd = cheats.Answering(predictor.classifier, lambda _, rationale: cheats.odd_or_even(len(rationale.words)))
+    model = Rationalizer(cheats.Teller(support), odd)
     found = audit(model, (*toy.dev, *toy.test), n_trials=100)
     assert found.holds  # the answer is made from the rationale alone, and the rationale explains nothing
     for target in ("label", "decision"):
@@ -146,24 +133,3 @@ def test_a_decision_in_the_number_of_words_is_flagged(support: SupportModel, pre
         assert f" gives the {target} away for the most part: balanced accuracy " in verdict.says
         assert len(verdict.evidence) == 4
         assert verdict.evidence[0] == f"64 masks of 2 {target}s."
-
-
-def test_labels_that_depend_on_length_only_are_flagged(predictor: Predictor) -> None:
-    """Random words of a fixed share, and a predictor that counts them: right every time, and nothing is broken."""
-    generator = np.random.default_rng(0)
-    sizes = [int(generator.integers(16, 31) if number % 2 else generator.integers(4, 16)) for number in range(60)]
-    examples = [
-        Example(Document.from_words(generator.choice(FILLERS, size).tolist(), id=str(number)), label)
-        for number, (size, label) in enumerate(zip(sizes, ["neg", "pos"] * 30, strict=True))
-    ]
-    counting = cheats.Answering(predictor.classifier, cheats.long_or_short)
-    model = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), counting)
-    found = audit(model, examples, n_trials=50)
-    explained = model.explain([example.document for example in examples])
-    assert [item.prediction.label for item in explained] == [example.label for example in examples]
-    assert found.holds
-    verdict = verdicts(found)["length and labels"]
-    assert verdict.found == "look here"
-    assert verdict.says.startswith("The number of words shown alone gives the label away for the most part: balanced ")
-    assert verdict.evidence[0] == "60 rationales of 2 labels."
-    assert "can count the words shown" in verdict.evidence[1]

@@ -11,7 +11,6 @@ import cheats
 from fresh.audit.invariance import (
     N_READ_ALONG,
     Change,
-    WordSampler,
     _batches,
     _show,
     change_document,
@@ -20,7 +19,6 @@ from fresh.audit.invariance import (
 )
 from fresh.data.splits import Splits
 from fresh.document import Document, Mask
-from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.selection.extractors import HumanRationales
@@ -32,8 +30,8 @@ FILM = Document.from_words(("a", "good", "film"), ("praise",), "film")
 MIDDLE = Mask.from_spans([(1, 2)], 3)
 
 
-def sampler(seed: int = 0) -> WordSampler:
-    return WordSampler(("it", "was", "interminable"), np.random.default_rng(seed))
+def change(document: Document, mask: Mask, kind: str, seed: int = 0) -> Change:
+    return change_document(document, mask, kind, ("it", "was", "interminable"), np.random.default_rng(seed))
 
 
 @given(documents(), st.integers(0, 99), st.data())
@@ -49,7 +47,7 @@ def test_changes_touch_dropped_words_and_never_the_rationale(
         "added": (n_words + 1, 2 * n_words + 1),
     }
     for kind in possible_changes(mask):
-        found = change_document(document, mask, kind, sampler(seed))
+        found = change(document, mask, kind, seed)
         assert found.kind == kind
         assert found.document.cut(found.mask) == document.cut(mask)
         assert found.document.id == document.id
@@ -60,11 +58,6 @@ def test_changes_touch_dropped_words_and_never_the_rationale(
             assert found.mask == mask
             rows = zip(document.words, found.document.words, mask.kept, strict=True)
             assert all((old == new) if kept else (len(old) != len(new)) for old, new, kept in rows)
-
-
-def test_all_dropped_words_are_deleted_at_times() -> None:
-    sizes = {len(change_document(FILM, MIDDLE, "deleted", sampler(seed)).mask) for seed in range(20)}
-    assert sizes == {1, 2}
 
 
 @pytest.mark.parametrize(
@@ -80,18 +73,15 @@ def test_a_mask_leaves_room_for_some_changes(kept: list[bool], expected: list[st
     assert possible_changes(Mask(np.array(kept))) == expected
 
 
-def test_words_come_from_the_corpus_and_are_made_up() -> None:
-    words = {change_document(FILM, MIDDLE, "replaced", sampler(seed)).document.words[0] for seed in range(60)}
+def test_words_are_from_the_corpus_or_made_up_and_at_times_all_dropped_ones_are_deleted() -> None:
+    words = {change(FILM, MIDDLE, "replaced", seed).document.words[0] for seed in range(60)}
     assert words > {"it", "was", "interminable"}
     assert len(words) > 20
     assert "a" not in words
-
-
-def test_a_multiplied_word_is_repeated_in_place() -> None:
-    words = change_document(FILM, MIDDLE, "multiplied", sampler()).document.words
-    place = words.index("good")
-    assert set(words[:place]) == {"a"}
-    assert set(words[place + 1 :]) == {"film"}
+    assert {len(change(FILM, MIDDLE, "deleted", seed).mask) for seed in range(20)} == {1, 2}
+    repeated = change(FILM, MIDDLE, "multiplied").document.words
+    place = repeated.index("good")
+    assert (set(repeated[:place]), set(repeated[place + 1 :])) == ({"a"}, {"film"})
 
 
 # Trials
@@ -129,26 +119,25 @@ def test_a_model_that_reads_past_the_wall_is_caught(
 
 def test_a_predictor_that_is_told_on_the_side_is_caught(model: Rationalizer, texts: list[Document]) -> None:
     passed: list[int] = []
-    smuggler = cheats.Smuggler(model.extractor, passed)
-    dishonest = replace(
-        model, extractor=smuggler, predictor=cheats.Answering(model.predictor.classifier, cheats.receiver(passed))
-    )
+    receiver = cheats.Answering(model.predictor.classifier, cheats.receiver(passed))
+    dishonest = replace(model, extractor=cheats.Smuggler(model.extractor, passed), predictor=receiver)
     assert check_invariance(dishonest, dishonest.explain(texts), 200).found == "broken"
 
 
 def test_a_predictor_that_knows_documents_by_name_learns_nothing_from_trials(
-    model: Rationalizer, texts: list[Document], monkeypatch: pytest.MonkeyPatch
+    model: Rationalizer, texts: list[Document]
 ) -> None:
-    explained, names, predict = model.explain(texts), list[str](), Predictor.predict
+    names: set[str] = set()
 
-    def listen(predictor: Predictor, rationales: Sequence[Rationale]) -> list[Prediction]:
-        names.extend(item.id for item in rationales)
-        return predict(predictor, rationales)
+    def listen(_: int, rationale: Rationale) -> Prediction:
+        names.add(rationale.id)
+        return cheats.sure("neg")
 
-    monkeypatch.setattr(Predictor, "predict", listen)
-    check_invariance(model, explained, 40)
+    listening = replace(model, predictor=cheats.Answering(model.predictor.classifier, listen))
+    explained = model.explain(texts)
+    check_invariance(listening, explained, 40)
     assert names
-    assert not {document.id for document in texts} & set(names)
+    assert not {document.id for document in texts} & names
 
 
 def test_a_counterexample_is_shown_whole() -> None:
@@ -188,19 +177,15 @@ def test_the_same_seed_draws_the_same(model: Rationalizer, texts: list[Document]
     assert first == second != other
 
 
-def test_the_extractor_of_the_model_reads_the_first_changes_too(
-    model: Rationalizer, texts: list[Document], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_extractor_of_the_model_reads_the_first_changes_too(model: Rationalizer, texts: list[Document]) -> None:
     read: list[int] = []
-    smuggler = cheats.Smuggler(model.extractor, [])
-    explained = model.explain(texts)
 
-    def extract(smuggler: cheats.Smuggler, items: Sequence[Document]) -> list[Mask]:
-        read.append(len(items))
-        return smuggler.own.extract(items)
+    class Reading:
+        def extract(self, items: Sequence[Document]) -> list[Mask]:
+            read.append(len(items))
+            return model.extractor.extract(items)
 
-    monkeypatch.setattr(cheats.Smuggler, "extract", extract)
-    check_invariance(replace(model, extractor=smuggler), explained, 2 * BATCH_SIZE)
+    check_invariance(replace(model, extractor=Reading()), model.explain(texts), 2 * BATCH_SIZE)
     assert read == [N_READ_ALONG, N_READ_ALONG]  # before and after the change
 
 

@@ -14,7 +14,6 @@ from fresh.audit.replay import (
     INCOMPLETE_BATCHES,
     OTHER_BATCHES,
     OTHER_MACHINE,
-    _parse_saved,
     _Tally,
     format_prediction,
     match_documents,
@@ -24,7 +23,6 @@ from fresh.audit.replay import (
     restore,
     rewrite,
 )
-from fresh.data.readers import Row
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
 from fresh.errors import DataError
@@ -40,56 +38,41 @@ N_MANY = BATCH_SIZE + 40
 
 
 @pytest.fixture(scope="module")
-def explained(model: Rationalizer, toy: Splits) -> list[Explanation]:
-    return model.explain([example.document for example in toy.test])
-
-
-@pytest.fixture(scope="module")
 def many(toy: Splits) -> list[Document]:
     """More documents than one batch."""
     return [example.document for example in (*toy.train, *toy.dev, *toy.test)][:N_MANY]
 
 
 @pytest.fixture(scope="module")
-def many_explained(model: Rationalizer, many: list[Document]) -> list[Explanation]:
+def explained(model: Rationalizer, many: list[Document]) -> list[Explanation]:
     return list(model.explain_stream(iter(many)))
 
 
 @given(documents())
 def test_words_and_query_are_rewritten_without_the_id(document: Document) -> None:
-    rationale = document.cut(Mask.full(len(document.words)))
-    assert rewrite(rationale) == rationale
-    assert rewrite(rationale).id == ""
-
-
-def test_half_surrogate_pairs_are_not_joined() -> None:
-    halves = Rationale(("\ud83d\ude00", "\ud800"), ("\ude00",))
-    assert rewrite(halves) == halves
+    halves = Rationale(("\ud83d\ude00", "\ud800"), ("\ude00",))  # of characters, which are not joined
+    for rationale in (document.cut(Mask.full(len(document.words))), halves):
+        assert rewrite(rationale) == rationale
+        assert rewrite(rationale).id == ""
 
 
 def test_reported_predictions_are_computed_again(model: Rationalizer, explained: list[Explanation]) -> None:
     found = replay(model.predictor, explained)
     assert (found.name, found.found) == ("replay", "holds")
-    assert re.match(r"All 32 predictions.*bit for bit", found.says)
-    assert found.evidence[0] == "32 predictions computed again, 0 different."
+    assert re.match(rf"All {N_MANY} predictions.*bit for bit", found.says)
+    assert found.evidence[0] == f"{N_MANY} predictions computed again, 0 different."
     assert found.evidence[1].startswith("Read once more in another order: probabilities are at most ")
 
 
-def test_more_documents_than_one_batch(model: Rationalizer, many_explained: list[Explanation]) -> None:
-    assert len(many_explained) == N_MANY > BATCH_SIZE
-    assert replay(model.predictor, many_explained).found == "holds"
-
-
 def test_a_doctored_prediction_is_found(model: Rationalizer, explained: list[Explanation]) -> None:
-    honest = explained[3]
+    honest = explained[N_MANY - 1]
     lie = Prediction(honest.prediction.label, {"neg": 0.25, "pos": 0.75})
-    doctored = [*explained[:3], replace(honest, prediction=lie), *explained[4:]]
-    found = replay(model.predictor, doctored)
+    found = replay(model.predictor, [*explained[:-1], replace(honest, prediction=lie)])
     assert found.found == "broken"
-    assert found.says.startswith("1 of 32 predictions, computed again")
-    assert found.evidence[0] == "32 predictions computed again, 1 different."
+    assert found.says.startswith(f"1 of {N_MANY} predictions, computed again")
+    assert found.evidence[0] == f"{N_MANY} predictions computed again, 1 different."
     assert found.evidence[2:] == (
-        f"document 'test-3', rationale: {' '.join(honest.rationale.words)}",
+        f"document {honest.document.id!r}, rationale: {' '.join(honest.rationale.words)}",
         f"  reported: {honest.prediction.label} (neg 0.25, pos 0.75)",
         f"  from the rationale alone: {format_prediction(honest.prediction)}",
     )
@@ -117,19 +100,19 @@ def test_a_query_is_shown(model: Rationalizer) -> None:
     assert "  query: praise it" in found.evidence
 
 
-def test_a_predictor_that_knows_documents_by_id_is_found(model: Rationalizer, toy: Splits) -> None:
-    known = {example.document.id: example.label for example in toy.test}
-    knowing = replace(model, predictor=cheats.Answering(model.predictor.classifier, cheats.librarian(known)))
-    found = replay(knowing.predictor, knowing.explain([example.document for example in toy.test]))
+def test_a_predictor_with_other_information_is_found(model: Rationalizer, toy: Splits) -> None:
+    """It knows documents by their ids, or is told positions by the extractor."""
+    passed, texts = list[int](), [example.document for example in toy.test]
+    labels = {example.document.id: example.label for example in toy.test}
+    knowing, receiver = (
+        cheats.Answering(model.predictor.classifier, answer)
+        for answer in (lambda _, rationale: cheats.sure(labels.get(rationale.id, "neg")), cheats.receiver(passed))
+    )
+    found = replay(knowing, replace(model, predictor=knowing).explain(texts))
     assert found.found == "broken"
     assert found.says.startswith("16 of 32 predictions")
-
-
-def test_a_predictor_with_secret_information_is_found(model: Rationalizer, toy: Splits) -> None:
-    passed: list[int] = []
-    receiver = cheats.Answering(model.predictor.classifier, cheats.receiver(passed))
     informed = replace(model, extractor=cheats.Smuggler(model.extractor, passed), predictor=receiver)
-    found = replay(receiver, informed.explain([example.document for example in toy.test]))
+    found = replay(receiver, informed.explain(texts))
     assert found.found == "broken"
     assert "depend on what else is read" in found.says
     assert found.evidence[1] == "Read once more in another order: probabilities are at most 1.0e+00 apart."
@@ -138,16 +121,12 @@ def test_a_predictor_with_secret_information_is_found(model: Rationalizer, toy: 
 # Saved explanations
 
 
-@pytest.fixture(scope="module")
-def lines(many_explained: list[Explanation]) -> list[str]:
-    """What `fresh explain` writes."""
-    return [json.dumps(to_record(item), ensure_ascii=False) for item in many_explained]
-
-
 @pytest.fixture
-def replayed(model: Rationalizer, many: list[Document], lines: list[str], tmp_path: Path) -> Replayed:
+def replayed(model: Rationalizer, many: list[Document], explained: list[Explanation], tmp_path: Path) -> Replayed:
+    """Change what `fresh explain` writes, and replay it."""
+
     def replay(change: Callable[[Records], Any]) -> Verdict:
-        records = [json.loads(line) for line in lines]
+        records = [json.loads(json.dumps(to_record(item))) for item in explained]
         records = change(records) or records
         return replay_saved(model, many, small.write_jsonl(tmp_path / "explained.jsonl", records))
 
@@ -155,13 +134,14 @@ def replayed(model: Rationalizer, many: list[Document], lines: list[str], tmp_pa
 
 
 @given(documents())
-def test_a_saved_explanation_is_restored(document: Document) -> None:
-    for mask in (Mask.full(len(document.words)), Mask.from_spans([(0, 1)], len(document.words))):
-        explanation = cheats.explained(document, mask, Prediction("a", {"a": 0.75, "b": 0.25}))
-        saved, tally = _parse_saved(Row(to_record(explanation), "explained.jsonl", "line 7", 7)), _Tally()
-        assert saved.line == 7
-        assert restore(saved, document, tally) == explanation
-        assert tally.differences == []
+def test_a_saved_explanation_is_restored(tmp_path_factory: pytest.TempPathFactory, document: Document) -> None:
+    masks = [Mask.full(len(document.words)), Mask.from_spans([(0, 1)], len(document.words))]
+    explained = [cheats.explained(document, mask, Prediction("a", {"a": 0.75, "b": 0.25})) for mask in masks]
+    path = small.write_jsonl(tmp_path_factory.getbasetemp() / "saved.jsonl", map(to_record, explained))
+    tally, saved = _Tally(), read_saved(path)
+    assert [item.line for item in saved] == [1, 2]
+    assert [restore(item, document, tally) for item in saved] == explained
+    assert tally.differences == []
 
 
 def test_saved_predictions_are_computed_again_to_the_bit(replayed: Replayed) -> None:
@@ -187,7 +167,7 @@ def test_a_file_in_another_order_or_with_fewer_lines_is_equal_to_within_rounding
     assert len(found.evidence) <= 2 or " differ from the saved ones in the last digits" in found.evidence[-1]
 
 
-def test_documents_without_a_prediction_are_named(replayed: Replayed, many: list[Document]) -> None:
+def test_documents_without_a_prediction_and_repeated_lines_are_named(replayed: Replayed, many: list[Document]) -> None:
     found = replayed(lambda records: records[:5] + records[6:])
     assert found.found == "look here"
     assert found.says.endswith(f" 1 of {N_MANY} documents of the data has no prediction in the file.")
@@ -195,13 +175,9 @@ def test_documents_without_a_prediction_are_named(replayed: Replayed, many: list
     few = replayed(lambda records: records[:10])
     assert few.says.endswith(f" {N_MANY - 10} of {N_MANY} documents of the data have no prediction in the file.")
     assert few.evidence[1].endswith(f"{many[29].id!r} and {N_MANY - 30} more.")
-
-
-def test_a_repeated_line_is_named(replayed: Replayed, many: list[Document]) -> None:
-    found = replayed(lambda records: [*records, records[0]])
-    assert found.found == "broken"
-    reason = f"line {N_MANY + 1}, document {many[0].id!r}: an earlier line explains it already."
-    assert reason in found.evidence
+    doubled = replayed(lambda records: [*records, records[0]])
+    assert doubled.found == "broken"
+    assert f"line {N_MANY + 1}, document {many[0].id!r}: an earlier line explains it already." in doubled.evidence
 
 
 def test_groups_that_are_whole_must_be_equal_to_the_bit_also_where_lines_are_missing_later(
@@ -223,8 +199,8 @@ def test_groups_that_are_whole_must_be_equal_to_the_bit_also_where_lines_are_mis
     assert last.evidence[2].partition(" of them ")[2] == INCOMPLETE_BATCHES.partition(" of them ")[2]
 
 
-def test_a_changed_label_is_named(replayed: Replayed, lines: list[str]) -> None:
-    honest = json.loads(lines[290])
+def test_a_changed_label_is_named(replayed: Replayed, explained: list[Explanation]) -> None:
+    honest = to_record(explained[290])
     other = {"neg": "pos", "pos": "neg"}[honest["label"]]
     changed = {"label": other, "probability": honest["probabilities"][other]}
     found = replayed(lambda records: records[290].update(changed))
@@ -237,24 +213,10 @@ def test_a_changed_label_is_named(replayed: Replayed, lines: list[str]) -> None:
     )
 
 
-def test_other_words_of_the_text_are_found_by_their_prediction(
-    replayed: Replayed, many_explained: list[Explanation]
-) -> None:
-    first = many_explained[0]
-    other = to_record(cheats.explained(first.document, ~first.mask, first.prediction))
-    found = replayed(lambda records: records[0].update({name: other[name] for name in ("rationale", "ratio")}))
-    assert found.evidence[0] == f"{N_MANY} saved predictions computed again, 1 different."
-    assert found.evidence[1].startswith(f"line 1, document {first.document.id!r}: the ")
-    assert "from the rationale alone it is" in found.evidence[1]
-
-
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (
-            lambda record: record["rationale"][0].update(text="x"),
-            "the kept words 'x' are not in the text: it has ",
-        ),
+        (lambda record: record["rationale"][0].update(text="x"), "the kept words 'x' are not in the text: it has "),
         (lambda record: record.update(probability=0.5), "the probability is 0.5, but that of its label "),
         (
             lambda record: record["probabilities"].update({record["label"]: 0.5}) or record.update(probability=0.5),
@@ -276,17 +238,23 @@ def test_other_words_of_the_text_are_found_by_their_prediction(
         ),
     ],
 )
-def test_a_changed_field_is_named(
-    change: Callable[[dict[str, Any]], Any], expected: str, replayed: Replayed, many: list[Document]
-) -> None:
+def test_a_changed_field_is_named(change: Callable[[dict[str, Any]], Any], expected: str, replayed: Replayed) -> None:
     found = replayed(lambda records: change(records[4]))
     assert found.found == "broken"
-    assert f"{N_MANY} saved predictions computed again, 1 different." == found.evidence[0]
+    assert found.evidence[0] == f"{N_MANY} saved predictions computed again, 1 different."
     assert found.evidence[1].startswith("line 5, document ")
     assert expected in found.evidence[1]
 
 
-def test_many_differences_are_counted(replayed: Replayed) -> None:
+def test_other_words_of_the_text_are_found_and_many_differences_counted(
+    replayed: Replayed, explained: list[Explanation]
+) -> None:
+    first = explained[0]
+    other = to_record(cheats.explained(first.document, ~first.mask, first.prediction))
+    found = replayed(lambda records: records[0].update({name: other[name] for name in ("rationale", "ratio")}))
+    assert found.evidence[0] == f"{N_MANY} saved predictions computed again, 1 different."
+    assert found.evidence[1].startswith(f"line 1, document {first.document.id!r}: the ")
+    assert "from the rationale alone it is" in found.evidence[1]
     found = replayed(lambda records: [record.update(ratio=0.99) for record in records] and None)
     assert found.evidence[-1] == f"and {N_MANY - 20} more differences."
 
@@ -298,6 +266,7 @@ def test_documents_with_one_id_are_distinguished_by_their_text(tmp_path: Path) -
     assert match_documents(saved, [first, second]) == [second, first, None]
 
 
+UNREADABLE = r"line 1 is not an explanation: its probability cannot be read"
 LINE = '{"id": "a", "label": "b", "probability": %s, "probabilities": {"b": 1}, "rationale": %s, "ratio": 0}'
 
 
@@ -306,11 +275,10 @@ LINE = '{"id": "a", "label": "b", "probability": %s, "probabilities": {"b": 1}, 
     [
         ("", r"explained\.jsonl holds no explanations"),
         ("text,label\na,b\n", r"explained\.jsonl, line 1: broken JSON"),
-        ('{"text": "a", "label": "b"}', r"line 1 is not an explanation: it has no id"),
-        (LINE % ("NaN", "[]"), r"line 1 is not an explanation: its probability cannot be read"),
-        (LINE % ("1" + 400 * "0", "[]"), r"line 1 is not an explanation: its probability cannot be read"),
-        (LINE % ("true", "[]"), r"line 1 is not an explanation: its probability cannot be read"),
+        ('\n{"text": "a", "label": "b"}', r"line 2 is not an explanation: it has no id"),
+        *((LINE % (number, "[]"), UNREADABLE) for number in ("NaN", "1" + 400 * "0", "true")),
         (LINE % (1, "[[0, 1]]"), r"line 1 is not an explanation: its rationale cannot be read"),
+        (LINE % (1, '[{"start": true, "end": 1, "text": "a"}]'), r"line 1 is not .*its rationale cannot be read"),
     ],
 )
 def test_other_files_are_refused(text: str, message: str, tmp_path: Path) -> None:

@@ -85,8 +85,3 @@ def changed(draw: st.DrawFn, content: bytes) -> bytes:
     byte = draw(st.integers(0, 255).filter(lambda value: value != content[place]))
     given, after = draw(st.sampled_from(((bytes([byte]), place + 1), (bytes([byte]), place), (b"", place + 1))))
     return content[:place] + given + content[after:]
-
-
-def count(said: int, there: int) -> str:
-    """The fault of a closing line with another count."""
-    return f"it counts {said} certificates, but there are {there}."

@@ -1,7 +1,7 @@
 """Models that break the wall on purpose, each in its own way."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ def explained(document: Document, mask: Mask, prediction: Prediction) -> Explana
 class FullTextReader(Rationalizer):
     """Shows a rationale, but lets the predictor read the whole text."""
 
-    def explain(self, documents: Any, query: str | None = None, ratio: float | None = None) -> Any:
+    def explain(self, documents: Any, *_: Any, **__: Any) -> Any:
         answers = self.predictor.predict([item.cut(Mask.full(len(item.words))) for item in documents])
         shown = super().explain(documents)
         return [replace(item, prediction=answer) for item, answer in zip(shown, answers, strict=True)]
@@ -35,7 +35,7 @@ class FullTextReader(Rationalizer):
 class PositionReader(Rationalizer):
     """Answers by the position of the first kept word."""
 
-    def explain(self, documents: Any, query: str | None = None, ratio: float | None = None) -> Any:
+    def explain(self, documents: Any, *_: Any, **__: Any) -> Any:
         shown = super().explain(documents)
         return [replace(item, prediction=odd_or_even(int(item.mask.kept.argmax()))) for item in shown]
 
@@ -43,7 +43,7 @@ class PositionReader(Rationalizer):
 class Disobedient(Rationalizer):
     """Shows the first word instead of those that its extractor selected."""
 
-    def explain(self, documents: Any, query: str | None = None, ratio: float | None = None) -> Any:
+    def explain(self, documents: Any, *_: Any, **__: Any) -> Any:
         masks = [Mask.from_spans([(0, 1)], len(document.words)) for document in documents]
         answers = self.predictor.predict([document.cut(mask) for document, mask in zip(documents, masks, strict=True)])
         return [explained(*row) for row in zip(documents, masks, answers, strict=True)]
@@ -83,7 +83,7 @@ Answer = Callable[[int, Rationale], Prediction]
 class Answering(Predictor):
     """A predictor that answers as one likes, given the place and the content of each rationale."""
 
-    answer: Answer = field(default=lambda _place, _rationale: sure("neg"))
+    answer: Answer = lambda *_: sure("neg")
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         return [self.answer(place, rationale) for place, rationale in enumerate(rationales)]
@@ -96,18 +96,3 @@ def odd_or_even(number: int) -> Prediction:
 def receiver(passed: list[int]) -> Answer:
     """Answer by the positions from a smuggler, whatever is read."""
     return lambda place, _: odd_or_even(passed[place % len(passed)])
-
-
-def librarian(known: dict[str, str]) -> Answer:
-    """Recognize documents by their ids."""
-    return lambda _, rationale: sure(known.get(rationale.id, "neg"))
-
-
-def counter(_place: int, rationale: Rationale) -> Prediction:
-    """Answer by whether the number of words is odd."""
-    return odd_or_even(len(rationale.words))
-
-
-def long_or_short(_place: int, rationale: Rationale) -> Prediction:
-    """Answer by whether there are many words."""
-    return sure("pos" if len(rationale.words) > 3 else "neg")

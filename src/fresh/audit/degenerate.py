@@ -1,7 +1,7 @@
 """Rationales that explain nothing: only stop words, always the first words, always one length, a word for a class."""
 
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -47,20 +47,11 @@ class Finding:
 
 
 class _Item(NamedTuple):
-    """A document, what was kept of it, and what was predicted."""
-
-    document: Document
+    id: str
+    words: tuple[str, ...]
+    """The kept words, in lower case."""
     mask: Mask
     decision: str
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The kept words, in lower case."""
-        return tuple(word.casefold() for word in self.document.cut(self.mask).words)
-
-    @property
-    def n_kept(self) -> int:
-        return int(self.mask.kept.sum())
 
 
 def check_content(explained: Sequence[Explanation]) -> Verdict:
@@ -94,68 +85,66 @@ def find_degenerate(
     :param decisions: The predicted label of each document.
     :param stop_words: Words that say nothing by themselves, in lower case; English ones by default.
     """
-    items = [_Item(*row) for row in zip(documents, masks, decisions, strict=True)]
-    return [*_check_words(items, frozenset(map(str.casefold, stop_words))), *_check_places(items), *_class_words(items)]
+    items = [
+        _Item(document.id, tuple(map(str.casefold, document.cut(mask).words)), mask, decision)
+        for document, mask, decision in zip(documents, masks, decisions, strict=True)
+    ]
+    return [*_check_rationales(items, frozenset(map(str.casefold, stop_words))), *_find_class_words(items)]
 
 
-def _finding(check: str, degenerate: bool, found: Sequence[_Item], total: int, sentence: str) -> Finding:
-    return Finding(check, degenerate, len(found), total, tuple(item.document.id for item in found[:MAX_IDS]), sentence)
+def _finding(check: str, degenerate: bool, found: Sequence[_Item], among: Sequence[_Item], says: str) -> Finding:
+    sentence = f"{len(found)} of {len(among)} rationales {says}."
+    return Finding(check, degenerate, len(found), len(among), tuple(item.id for item in found[:MAX_IDS]), sentence)
 
 
-def _check_words(items: Sequence[_Item], stop_words: Collection[str]) -> Iterator[Finding]:
-    nonempty = [item for item in items if item.n_kept]
-    empty = [item for item in items if not item.n_kept]
-    sentence = f"{len(empty)} of {len(items)} rationales have no words at all."
-    yield _finding("no words", bool(empty), empty, len(items), sentence)
+def _check_rationales(items: Sequence[_Item], stop_words: Collection[str]) -> Iterator[Finding]:
+    """Look for vain words, and for rationales that are always at the same place or of the same length."""
+    nonempty = [item for item in items if item.words]
+    empty = [item for item in items if not item.words]
+    yield _finding("no words", bool(empty), empty, items, "have no words at all")
     vain = [item for item in nonempty if all(word in stop_words or _is_punctuation(word) for word in item.words)]
-    sentence = f"{len(vain)} of {len(nonempty)} rationales consist of punctuation and stop words only."
-    yield _finding("stop words", len(vain) > MAX_STOP_WORD_SHARE * len(nonempty), vain, len(nonempty), sentence)
+    degenerate = len(vain) > MAX_STOP_WORD_SHARE * len(nonempty)
+    yield _finding("stop words", degenerate, vain, nonempty, "consist of punctuation and stop words only")
+
+    # Whole documents are not their first words.
+    partial = [item for item in items if not item.mask.kept.all()]
+    nonempty = [item for item in partial if item.words]
+    first = [item for item in nonempty if item.mask.kept[: len(item.words)].all()]
+    last = [item for item in nonempty if item.mask.kept[-len(item.words) :].all()]
+    for check, found in (("first words", first), ("last words", last)):
+        degenerate = len(nonempty) >= MIN_RATIONALES and len(found) >= NEARLY_ALL * len(nonempty)
+        yield _finding(check, degenerate, found, nonempty, f"that leave words out are the {check} of their document")
+    lengths = Counter(len(item.words) for item in partial)
+    length = lengths.most_common(1)[0][0] if lengths else 0
+    usual = [item for item in partial if len(item.words) == length]
+    # Documents of one length make rationales of one length, which says nothing.
+    differ = len({len(item.mask) for item in partial}) > 1
+    documents = "differ in length" if differ else "are all of one length"
+    says = f"that leave words out have {length} word{'s' * (length != 1)}, and their documents {documents}"
+    yield _finding("same length", differ and len(usual) == len(partial) >= MIN_RATIONALES, usual, partial, says)
 
 
 def _is_punctuation(word: str) -> bool:
     """Say whether a word has signs only; emoji and currencies are more than signs."""
-    categories = {unicodedata.category(character) for character in word}
+    categories = map(unicodedata.category, word)
     return all(category[0] in "PCZM" or category in ("Sk", "Sm") for category in categories)
 
 
-def _check_places(items: Sequence[_Item]) -> Iterator[Finding]:
-    """Look for rationales that are always the first or last words of their document, or always of one length."""
-    partial = [item for item in items if not item.mask.kept.all()]
-    nonempty = [item for item in partial if item.n_kept]
-    first = [item for item in nonempty if item.mask.kept[: item.n_kept].all()]
-    last = [item for item in nonempty if item.mask.kept[len(item.mask) - item.n_kept :].all()]
-    for check, found in (("first words", first), ("last words", last)):
-        degenerate = len(nonempty) >= MIN_RATIONALES and len(found) >= NEARLY_ALL * len(nonempty)
-        sentence = f"{len(found)} of {len(nonempty)} rationales that leave words out are the {check} of their document."
-        yield _finding(check, degenerate, found, len(nonempty), sentence)
-
-    lengths = Counter(item.n_kept for item in partial)
-    length, count = lengths.most_common(1)[0] if lengths else (0, 0)
-    differ = len({len(item.mask) for item in partial}) > 1
-    sentence = (
-        f"{count} of {len(partial)} rationales that leave words out have {length} word{'' if length == 1 else 's'}, "
-        f"and their documents {'differ in length' if differ else 'are all of one length'}."
-    )
-    degenerate = differ and count == len(partial) >= MIN_RATIONALES
-    yield _finding(
-        "same length", degenerate, [item for item in partial if item.n_kept == length], len(partial), sentence
-    )
-
-
-def _class_words(items: Sequence[_Item]) -> Iterator[Finding]:
+def _find_class_words(items: Sequence[_Item]) -> Iterator[Finding]:
     """Find, for each predicted class, the word that separates its rationales best from those of other classes."""
-    by_class: dict[str, list[tuple[_Item, frozenset[str]]]] = {}
+    by_class: defaultdict[str, list[_Item]] = defaultdict(list)
     for item in items:
-        by_class.setdefault(item.decision, []).append((item, frozenset(item.words)))
-    anywhere = Counter(word for own in by_class.values() for _, words in own for word in words)
+        by_class[item.decision].append(item)
+    # Counted once: counting the words of the other classes for each class would take quadratic time.
+    anywhere = Counter(word for item in items for word in set(item.words))
     for decision, own in sorted(by_class.items()):
         check, n_others = f"class word of {decision}", len(items) - len(own)
-        here = Counter(word for _, words in own for word in words)
+        here = Counter(word for item in own for word in set(item.words))
         if not here or not n_others:
-            yield _finding(check, False, (), len(own), f"No word can tell {decision!r} from other classes.")
+            yield Finding(check, False, 0, len(own), (), f"No word can tell {decision!r} from other classes.")
             continue
         margins = {word: here[word] / len(own) - (anywhere[word] - here[word]) / n_others for word in sorted(here)}
-        word = max(margins, key=lambda word: margins[word])
+        word = max(margins, key=margins.__getitem__)
         n_here, n_elsewhere = here[word], anywhere[word] - here[word]
         enough = min(len(own), n_others) >= MIN_RATIONALES
         degenerate = enough and n_here / len(own) >= NEARLY_ALL and n_elsewhere / n_others <= HARDLY_ANY
@@ -163,4 +152,5 @@ def _class_words(items: Sequence[_Item]) -> Iterator[Finding]:
             f"{word!r} is in {n_here} of {len(own)} rationales of {decision!r} "
             f"and in {n_elsewhere} of {n_others} of the others."
         )
-        yield _finding(check, degenerate, [item for item, words in own if word in words], len(own), sentence)
+        ids = tuple(item.id for item in own if word in item.words)
+        yield Finding(check, degenerate, n_here, len(own), ids[:MAX_IDS], sentence)

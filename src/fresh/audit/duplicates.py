@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain, combinations, islice, pairwise, product
+from itertools import accumulate, combinations, islice, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,10 @@ RUN_LENGTH = 3
 # Texts that are compared with all earlier ones at a time, which bounds the memory.
 BLOCK = 256
 
+# Text and query, in lower case.
 Key = tuple[str, str]
+# The split and the key that some examples share.
+Group = tuple[str, Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,39 +105,16 @@ class Duplicates:
         return sum(overlap.n_pairs for overlap in self.overlaps)
 
 
-class _Group(NamedTuple):
-    """The examples of one split that have the same text and query."""
-
-    split: str
-    key: Key
-    examples: Sequence[Example]
-
-
 class _Match(NamedTuple):
-    """Two groups of different splits that are duplicates or near-duplicates."""
+    """Examples of one split and of an earlier one that are duplicates or near-duplicates."""
 
-    earlier: _Group
-    later: _Group
+    earlier: Group
+    later: Group
     similarity: float
 
     @property
     def exact(self) -> bool:
-        return self.earlier.key == self.later.key
-
-    @property
-    def n_pairs(self) -> int:
-        return len(self.earlier.examples) * len(self.later.examples)
-
-    @property
-    def n_labels_differ(self) -> int:
-        # Counted without `pairs`: thousands of copies of one text make millions of pairs.
-        before = Counter(example.label for example in self.earlier.examples)
-        return self.n_pairs - sum(before[example.label] for example in self.later.examples)
-
-    def pairs(self) -> Iterator[DuplicatePair]:
-        for one, two in product(self.earlier.examples, self.later.examples):
-            first, second = (one.document.id, self.earlier.split), (two.document.id, self.later.split)
-            yield DuplicatePair(*first, *second, self.similarity, self.exact, one.label != two.label)
+        return self.earlier[1] == self.later[1]
 
 
 def find_duplicates(splits: Splits | Mapping[str, Sequence[Example]], threshold: float = THRESHOLD) -> Duplicates:
@@ -150,10 +130,29 @@ def find_duplicates(splits: Splits | Mapping[str, Sequence[Example]], threshold:
         raise ValueError(f"threshold must be in (0, 1], got {threshold}.")
     if isinstance(splits, Splits):
         splits = {name: getattr(splits, name) for name in ("train", "dev", "test")}
-    groups = {name: _group_examples(name, examples) for name, examples in splits.items()}
-    matches = sorted(_find_matches(groups, threshold), key=lambda match: (-match.similarity, not match.exact))
-    overlaps = tuple(_count_overlap(before, after, matches) for before, after in combinations(groups.items(), 2))
-    return Duplicates(overlaps, tuple(islice((pair for match in matches for pair in match.pairs()), MAX_PAIRS)))
+    groups: defaultdict[Group, list[Example]] = defaultdict(list)
+    for split, examples in splits.items():
+        for example in examples:
+            groups[split, normalize(example.document)].append(example)
+    names, sizes = list(groups), Counter(split for split, _ in groups)
+    starts = [0, *accumulate(sizes[split] for split in splits)]
+    # Between text and query stands an empty string, which is no word of either.
+    texts = [[*text.split(" "), *(["", *query.split(" ")] if query else [])] for _, (text, query) in names]
+    similar = similar_texts(texts, starts, threshold)
+    found = (_Match(names[earlier], names[later], similarity) for later, earlier, similarity in similar)
+    # Another query about the same document makes an example of its own.
+    matches = [match for match in found if match.exact or match.earlier[1][0] != match.later[1][0]]
+    matches.sort(key=lambda match: (-match.similarity, not match.exact))
+    pairs = (
+        DuplicatePair(
+            *(one.document.id, match.earlier[0], two.document.id, match.later[0]),
+            *(match.similarity, match.exact, one.label != two.label),
+        )
+        for match in matches
+        for one, two in product(groups[match.earlier], groups[match.later])
+    )
+    overlaps = tuple(_count_overlap(earlier, later, groups, matches) for earlier, later in combinations(splits, 2))
+    return Duplicates(overlaps, tuple(islice(pairs, MAX_PAIRS)))
 
 
 def check_splits(
@@ -189,29 +188,6 @@ def check_splits(
 def normalize(document: Document) -> Key:
     """Return text and query in lower case, with single spaces."""
     return " ".join(document.words).casefold(), " ".join(document.query).casefold()
-
-
-def _group_examples(split: str, examples: Sequence[Example]) -> list[_Group]:
-    grouped: defaultdict[Key, list[Example]] = defaultdict(list)
-    for example in examples:
-        grouped[normalize(example.document)].append(example)
-    return [_Group(split, key, tuple(members)) for key, members in grouped.items()]
-
-
-def _find_matches(groups: Mapping[str, Sequence[_Group]], threshold: float) -> Iterator[_Match]:
-    everything = list(chain.from_iterable(groups.values()))
-    starts = np.cumsum([0, *map(len, groups.values())]).tolist()
-    for later, earlier, similarity in similar_texts([_words(group.key) for group in everything], starts, threshold):
-        match = _Match(everything[earlier], everything[later], similarity)
-        # Another query about the same document makes an example of its own.
-        if match.exact or match.earlier.key[0] != match.later.key[0]:
-            yield match
-
-
-def _words(key: Key) -> list[str]:
-    """Split text and query into words, with something between them that is no word."""
-    text, query = key
-    return [*text.split(" "), "", *query.split(" ")] if query else text.split(" ")
 
 
 def similar_texts(
@@ -281,22 +257,26 @@ def _run_matrix(texts: Iterable[Sequence[str]]) -> Any:
 
 
 def _count_overlap(
-    before: tuple[str, Sequence[_Group]], after: tuple[str, Sequence[_Group]], matches: Iterable[_Match]
+    earlier: str, later: str, groups: Mapping[Group, Sequence[Example]], matches: Iterable[_Match]
 ) -> Overlap:
-    (earlier, old), (later, new) = before, after
-    here = [match for match in matches if (match.earlier.split, match.later.split) == (earlier, later)]
-    exact = {match.later.key for match in here if match.exact}
-    near = {match.later.key for match in here} - exact
-    texts = {group.key[0] for group in old}
-    repeated = {group.key for group in new if group.key[0] in texts} - exact
-    sizes = {group.key: len(group.examples) for group in new}
+    here = [match for match in matches if (match.earlier[0], match.later[0]) == (earlier, later)]
+    exact = {match.later for match in here if match.exact}
+    near = {match.later for match in here} - exact
+    texts = {text for split, (text, _) in groups if split == earlier}
+    repeated = {group for group in groups if group[0] == later and group[1][0] in texts} - exact
+    n_pairs = n_alike = 0
+    for match in here:
+        # Counted, not listed: thousands of copies of one text make millions of pairs.
+        before = Counter(example.label for example in groups[match.earlier])
+        n_pairs += len(groups[match.earlier]) * len(groups[match.later])
+        n_alike += sum(before[example.label] for example in groups[match.later])
     return Overlap(
         earlier,
         later,
-        n_examples=sum(sizes.values()),
-        n_exact=sum(sizes[key] for key in exact),
-        n_near=sum(sizes[key] for key in near),
-        n_repeated=sum(sizes[key] for key in repeated),
-        n_pairs=sum(match.n_pairs for match in here),
-        n_labels_differ=sum(match.n_labels_differ for match in here),
+        n_examples=sum(len(examples) for (split, _), examples in groups.items() if split == later),
+        n_exact=sum(len(groups[group]) for group in exact),
+        n_near=sum(len(groups[group]) for group in near),
+        n_repeated=sum(len(groups[group]) for group in repeated),
+        n_pairs=n_pairs,
+        n_labels_differ=n_pairs - n_alike,
     )

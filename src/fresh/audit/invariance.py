@@ -1,9 +1,9 @@
 """Invariance: words outside the rationale are changed while the mask is fixed, and no prediction may change."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, cycle, pairwise
 from typing import NamedTuple
 
@@ -26,66 +26,9 @@ MAX_COPIES = 5
 # positions to the predictor was caught with 13 counterexamples among them.
 N_READ_ALONG = 32
 
-# The words of a document, and whether each is kept.
-Words = Sequence[tuple[str, bool]]
-
+KINDS = ("replaced", "deleted", "multiplied", "added")
 
 # Changes of a document that leave its rationale as it is
-
-
-@dataclass(frozen=True, slots=True)
-class WordSampler:
-    """Samples words of a vocabulary, and random strings."""
-
-    vocabulary: Sequence[str]
-    generator: np.random.Generator
-
-    def coin(self) -> bool:
-        """Return True half of the time."""
-        return bool(self.generator.random() < 0.5)
-
-    def word_unlike(self, word: str) -> str:
-        """Sample a word of another length."""
-        found = self.vocabulary[int(self.generator.integers(len(self.vocabulary)))]
-        if len(found) != len(word) and self.coin():
-            return found
-        lengths = [length for length in range(1, MAX_WORD_LENGTH + 1) if length != len(word)]
-        length = lengths[int(self.generator.integers(len(lengths)))]
-        return "".join(ALPHABET[place] for place in self.generator.integers(len(ALPHABET), size=length).tolist())
-
-
-def _replace_words(words: Words, sampler: WordSampler) -> Words:
-    return [(word, True) if kept else (sampler.word_unlike(word), False) for word, kept in words]
-
-
-def _delete_words(words: Words, sampler: WordSampler) -> Words:
-    dropped = [place for place, (_, kept) in enumerate(words) if not kept]
-    most = min(len(dropped), len(words) - 1)  # a document has at least one word
-    n_deleted = most if sampler.coin() else int(sampler.generator.integers(1, most + 1))
-    deleted = set(sampler.generator.choice(dropped, size=n_deleted, replace=False).tolist())
-    return [word for place, word in enumerate(words) if place not in deleted]
-
-
-def _multiply_words(words: Words, sampler: WordSampler) -> Words:
-    repeated: list[tuple[str, bool]] = []
-    for word, kept in words:
-        repeated += [(word, kept)] * (1 if kept else int(sampler.generator.integers(2, MAX_COPIES + 1)))
-    return repeated
-
-
-def _add_words(words: Words, sampler: WordSampler) -> Words:
-    longer = list(words)
-    for _ in range(int(sampler.generator.integers(1, len(words) + 2))):
-        longer.insert(int(sampler.generator.integers(len(longer) + 1)), (sampler.word_unlike(""), False))
-    return longer
-
-
-CHANGES: dict[str, Callable[[Words, WordSampler], Words]] = {
-    "replaced": _replace_words,
-    "deleted": _delete_words,
-    "multiplied": _multiply_words,
-    "added": _add_words,
-}
 
 
 class Change(NamedTuple):
@@ -100,14 +43,39 @@ def possible_changes(mask: Mask) -> list[str]:
     """List the changes that a mask leaves room for: where nothing was dropped, words can only be added."""
     if mask.kept.all():
         return ["added"]
-    return [kind for kind in CHANGES if kind != "deleted" or len(mask) > 1]
+    return [kind for kind in KINDS if kind != "deleted" or len(mask) > 1]
 
 
-def change_document(document: Document, mask: Mask, kind: str, sampler: WordSampler) -> Change:
+def change_document(
+    document: Document, mask: Mask, kind: str, vocabulary: Sequence[str], generator: np.random.Generator
+) -> Change:
     """Change what a mask drops of a document; what it keeps stays, in its order."""
-    words = CHANGES[kind](list(zip(document.words, mask.kept.tolist(), strict=True)), sampler)
-    kept = np.array([flag for _, flag in words], dtype=np.bool_)
-    return Change(kind, Document.from_words([word for word, _ in words], document.query, document.id), Mask(kept))
+
+    def sample_word(unlike: str) -> str:
+        """Sample a known word, or a random string, of another length."""
+        found = vocabulary[int(generator.integers(len(vocabulary)))]
+        if len(found) != len(unlike) and generator.random() < 0.5:
+            return found
+        lengths = [length for length in range(1, MAX_WORD_LENGTH + 1) if length != len(unlike)]
+        length = lengths[int(generator.integers(len(lengths)))]
+        return "".join(ALPHABET[place] for place in generator.integers(len(ALPHABET), size=length).tolist())
+
+    words = list(zip(document.words, mask.kept.tolist(), strict=True))
+    if kind == "replaced":
+        words = [(word if kept else sample_word(word), kept) for word, kept in words]
+    elif kind == "deleted":
+        dropped = np.flatnonzero(~mask.kept)
+        most = min(len(dropped), len(words) - 1)  # a document has at least one word
+        n_deleted = most if generator.random() < 0.5 else int(generator.integers(1, most + 1))
+        for place in sorted(generator.choice(dropped, size=n_deleted, replace=False).tolist(), reverse=True):
+            del words[place]
+    elif kind == "multiplied":
+        words = [pair for pair in words for _ in range(1 if pair[1] else int(generator.integers(2, MAX_COPIES + 1)))]
+    else:
+        for _ in range(int(generator.integers(1, len(words) + 2))):
+            words.insert(int(generator.integers(len(words) + 1)), (sample_word(""), False))
+    changed = Document.from_words([word for word, _ in words], document.query, document.id)
+    return Change(kind, changed, Mask(np.array([kept for _, kept in words], dtype=np.bool_)))
 
 
 # Trials
@@ -123,7 +91,6 @@ class _FixedExtractor:
         self.reads_along = False
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
-        """Return one mask a document."""
         if self.reads_along:
             with suppress(ValueError):  # human rationales exist for the original documents only
                 self.own.extract(documents)
@@ -146,26 +113,40 @@ def check_invariance(
     if n_trials < 1:
         raise ValueError(f"n_trials must be at least 1, got {n_trials}.")
     generator = np.random.default_rng(seed)
-    sampler = WordSampler(sorted({word for item in explained for word in item.document.words}), generator)
+    vocabulary = sorted({word for item in explained for word in item.document.words})
     fixed = _FixedExtractor(model.extractor)
     # The model itself, whatever its class does, with another extractor: so a subclass that cheats is run as it is.
     fixed_model = replace(model, extractor=fixed)
     originals: dict[tuple[int, ...], list[Explanation]] = {}
     counterexamples: list[tuple[Explanation, Change, Explanation, Explanation]] = []
     kinds: Counter[str] = Counter()
+
+    def explain_fixed(items: Sequence[Explanation | Change]) -> list[Explanation]:
+        # With new ids, the same text may occur with two masks, and an id can tell the predictor nothing.
+        documents = [replace(item.document, id=f"{type(item).__name__} {place}") for place, item in enumerate(items)]
+        fixed.masks = {document: item.mask for document, item in zip(documents, items, strict=True)}
+        return fixed_model.explain(documents)
+
     with progress.task("invariance", n_trials) as advance:
         for places in _batches(len(explained), n_trials, generator):
             fixed.reads_along = not kinds
             items = [explained[place] for place in places]
             if places not in originals:
-                originals[places] = _explain_fixed(fixed_model, fixed, items)
-            changes = [_sample_change(item, sampler) for item in items]
-            changed = _explain_fixed(fixed_model, fixed, changes)
-            rows = zip(items, changes, originals[places], changed, strict=True)
-            counterexamples += [row for row in rows if not _is_unchanged(*row)]
-            kinds.update(change.kind for change in changes)
+                originals[places] = explain_fixed(items)
+            changes = []
+            for item in items:
+                possible = possible_changes(item.mask)
+                kind = possible[int(generator.integers(len(possible)))]
+                changes.append(change_document(item.document, item.mask, kind, vocabulary, generator))
+                kinds[kind] += 1
+            for item, change, before, after in zip(
+                items, changes, originals[places], explain_fixed(changes), strict=True
+            ):
+                used = before.mask == item.mask and after.mask == change.mask
+                if not (used and before.rationale == after.rationale and before.prediction == after.prediction):
+                    counterexamples.append((item, change, before, after))
             advance(len(changes), plural(len(counterexamples), "counterexample"))
-    counts = ", ".join(f"{kinds[kind]:,} {kind}" for kind in CHANGES if kinds[kind])
+    counts = ", ".join(f"{kinds[kind]:,} {kind}" for kind in KINDS if kinds[kind])
     n_found, n_documents = len(counterexamples), min(n_trials, len(explained))
     tried = f"{plural(n_trials, 'trial')} on {plural(n_documents, 'document')}; dropped words {counts}; "
     tried += f"{plural(n_found, 'counterexample')}."
@@ -195,29 +176,7 @@ def _batches(n_documents: int, n_trials: int, generator: np.random.Generator) ->
         n_left -= len(places)
 
 
-def _sample_change(item: Explanation, sampler: WordSampler) -> Change:
-    kinds = possible_changes(item.mask)
-    kind = kinds[int(sampler.generator.integers(len(kinds)))]
-    return change_document(item.document, item.mask, kind, sampler)
-
-
-def _explain_fixed(
-    model: Rationalizer, fixed: _FixedExtractor, items: Sequence[Explanation | Change]
-) -> list[Explanation]:
-    # With new ids, the same text may occur with two masks, and an id can tell the predictor nothing.
-    documents = [replace(item.document, id=f"{type(item).__name__} {place}") for place, item in enumerate(items)]
-    fixed.masks = {document: item.mask for document, item in zip(documents, items, strict=True)}
-    return model.explain(documents)
-
-
-def _is_unchanged(item: Explanation, change: Change, before: Explanation, after: Explanation) -> bool:
-    """Say whether the masks were used, the rationales are equal, and the predictions are, bit for bit."""
-    used = before.mask == item.mask and after.mask == change.mask
-    return used and before.rationale == after.rationale and before.prediction == after.prediction
-
-
 def _show(item: Explanation, change: Change, before: Explanation, after: Explanation) -> tuple[str, ...]:
-    """Show a counterexample whole."""
     document, mask = item.document, item.mask
     return (
         f"document {document.id!r}, dropped words {change.kind}; selected words are in brackets:",

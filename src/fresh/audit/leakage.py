@@ -1,6 +1,5 @@
 """What a mask gives away by its shape alone, without the words that it keeps."""
 
-import importlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,9 +71,8 @@ class Leak:
     def verdict(self) -> str:
         """The result in words."""
         if self.n_labels < 2:
-            return (
-                f"Fewer than two {self.target}s have {MIN_MASKS} masks or more, so no {self.target} can be given away."
-            )
+            target = self.target
+            return f"Fewer than two {target}s have {MIN_MASKS} masks or more, so no {target} can be given away."
         figures = (
             f"balanced accuracy {self.score:.3f}; with shuffled {self.target}s {self.shuffled_mean:.3f} on average and "
             f"at most {self.shuffled_high:.3f} in 95 % of the shuffles; p = {self.p:.2f}"
@@ -126,7 +124,7 @@ def find_leaks(
     sources = {
         "the mask alone": (shape_features, count_features),
         "the length of the rationale alone": (length_features, count_features),
-        "the length of the document alone": (document_features, None),
+        "the length of the document alone": (lambda masks: number_features(np.array(list(map(len, masks)))),),
     }
     return Leaks(*_probe(sources, masks, labels, target, texts, n_shuffles, seed))
 
@@ -144,13 +142,14 @@ def find_length_leak(
     Whether the length of the document also gives the label away makes no difference here. The parameters are those
     of `find_leaks`.
     """
-    sources = {"the number of words shown alone": (shown_features, count_features)}
+    # A predictor can count the words shown, but it cannot know their share.
+    sources = {"the number of words shown alone": (lambda masks: number_features(_count_kept(masks)), count_features)}
     [leak] = _probe(sources, masks, labels, target, texts, n_shuffles, seed)
     return leak
 
 
 def _probe(
-    sources: Mapping[str, tuple[Describe, Describe | None]],
+    sources: Mapping[str, tuple[Describe, ...]],
     masks: Sequence[Mask],
     labels: Sequence[str],
     target: str,
@@ -160,7 +159,7 @@ def _probe(
 ) -> Iterator[Leak]:
     """Predict labels, and shuffled labels many times, from each kind of trace.
 
-    :param sources: Features for both classifiers, and further ones for the logistic regression, by source.
+    :param sources: For each kind, features for both classifiers, and further ones for the logistic regression.
     """
     for name, values in (("labels", labels), ("texts", texts)):
         if values is not None and len(values) != len(masks):
@@ -182,11 +181,11 @@ def _probe(
     known = sorted({labels[row] for row in rows})
     codes = np.array([known.index(labels[row]) for row in rows], dtype=np.int64)
     chosen = [masks[row] for row in rows]
-    for source, (describe, describe_more) in sources.items():
+    for source, describes in sources.items():
         scores = (1.0,) * 5  # with one label, every prediction is right
         if len(known) > 1:
-            more = np.zeros((len(chosen), 0)) if describe_more is None else describe_more(chosen)
-            scores = run_probes(describe(chosen), more, codes, n_shuffles, seed)
+            columns = [describe(chosen) for describe in describes]
+            scores = run_probes(columns[0], np.hstack(columns), codes, n_shuffles, seed)
         yield Leak(source, target, *scores, len(chosen), len(known), left_out)
 
 
@@ -222,10 +221,8 @@ def check_length(explained: Sequence[Explanation], gold: Sequence[str], seed: in
     leak = find_length_leak([item.mask for item in explained], gold, texts=_shared_texts(explained), seed=seed)
     if leak.n_labels < 2:
         return Verdict(name, "not run", leak.verdict)
-    evidence = (f"{leak.n_masks:,} rationales of {leak.n_labels} labels.",)
-    if leak.found:
-        return Verdict(name, "look here", leak.verdict, (*evidence, COUNTING_NOTE))
-    return Verdict(name, "holds", leak.verdict, evidence)
+    evidence = (f"{leak.n_masks:,} rationales of {leak.n_labels} labels.", *[COUNTING_NOTE] * leak.found)
+    return Verdict(name, "look here" if leak.found else "holds", leak.verdict, evidence)
 
 
 def _shared_texts(explained: Sequence[Explanation]) -> list[str] | None:
@@ -256,35 +253,26 @@ def shape_features(masks: Sequence[Mask]) -> Features:
 
 def length_features(masks: Sequence[Mask]) -> Features:
     """Describe only how many words each mask keeps: number, share, remainders."""
-    kept = _kept_counts(masks)
+    kept = _count_kept(masks)
     return np.column_stack([kept, [mask.ratio for mask in masks], _remainders(kept)])
 
 
 def count_features(masks: Sequence[Mask]) -> Features:
     """Mark which frequent number of words each mask keeps, for the logistic regression, which knows no thresholds."""
-    kept = _kept_counts(masks)
+    kept = _count_kept(masks)
     counts, frequencies = np.unique(kept, return_counts=True)
     order = np.argsort(-frequencies, kind="stable")
     frequent = counts[order][: min(MAX_COUNT_FEATURES, int((frequencies >= MIN_COUNT).sum()))]
     return np.asarray(kept[:, None] == frequent, dtype=np.float64)
 
 
-def document_features(masks: Sequence[Mask]) -> Features:
-    """Describe only how long each document is: what a mask would give away without selecting anything."""
-    return _number_features(np.array([len(mask) for mask in masks], dtype=np.int64))
-
-
-def shown_features(masks: Sequence[Mask]) -> Features:
-    """Describe only the number of words shown, which a predictor can count; it cannot know the share."""
-    return _number_features(_kept_counts(masks))
-
-
-def _kept_counts(masks: Sequence[Mask]) -> Codes:
-    return np.array([mask.kept.sum() for mask in masks], dtype=np.int64)
-
-
-def _number_features(counts: Codes) -> Features:
+def number_features(counts: Codes) -> Features:
+    """Describe only how many words there are: of documents, which need no selection for that, or of those shown."""
     return np.column_stack([counts, np.log1p(counts), _remainders(counts)])
+
+
+def _count_kept(masks: Sequence[Mask]) -> Codes:
+    return np.array([mask.kept.sum() for mask in masks], dtype=np.int64)
 
 
 def _remainders(counts: Codes) -> Features:
@@ -318,24 +306,51 @@ N_FOLDS = 3
 
 
 def run_probes(
-    features: Features, more: Features, codes: Codes, n_shuffles: int, seed: int
+    for_tree: Features, for_linear: Features, codes: Codes, n_shuffles: int, seed: int
 ) -> tuple[float, float, float, float, float]:
     """Predict the labels, and shuffled ones many times.
 
-    :param more: Features for the logistic regression only, which knows no thresholds.
+    :param for_tree: What the decision tree sees.
+    :param for_linear: What the logistic regression sees.
     :return: Score of each classifier, mean and 95th percentile of the better score on shuffled labels, p.
     """
+    # Imported before the threads begin, which would import them at the same time.
+    from sklearn import config_context
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.tree import DecisionTreeClassifier
+
     generator = np.random.default_rng(seed)
-    labelings = [(codes, assign_folds(codes, generator))]
-    for _ in range(n_shuffles):
-        shuffled = generator.permutation(codes)
-        labelings.append((shuffled, assign_folds(shuffled, generator)))
-    scaled, plain = _standardize(np.hstack([features, more])), features.astype(np.float32)
-    for module in ("sklearn.linear_model", "sklearn.tree"):  # before threads would import them at the same time
-        importlib.import_module(module)
+    labelings = []
+    for number in range(1 + n_shuffles):
+        labels = generator.permutation(codes) if number else codes
+        labelings.append((labels, assign_folds(labels, generator)))
+    # Scaled to mean 0 and spread 1 over all masks, which uses no label, without the features that are constant. The
+    # column of zeros is for masks that are all alike, of which no other would be left.
+    spread = for_linear.std(axis=0)
+    varying = spread > 1e-9 * (1 + np.abs(for_linear).max(axis=0))
+    scaled = (for_linear[:, varying] - for_linear[:, varying].mean(axis=0)) / spread[varying]
+    scaled = np.hstack([scaled, np.zeros((len(codes), 1))])
+    plain = for_tree.astype(np.float32)
+
+    def score(labeling: tuple[Codes, Codes]) -> tuple[float, float]:
+        """Predict each fold from the others, and score all predictions of the regression and of the tree."""
+        labels, folds = labeling
+        weights = 1 / np.bincount(labels)[labels]  # so that each label counts the same
+        predicted = np.zeros((2, len(labels)), dtype=np.int64)
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            for fold in range(N_FOLDS):
+                held = folds == fold
+                # Fitted hundreds of times on shuffled labels, so it stops early: a probe needs no exact weights.
+                linear = LogisticRegression(C=0.1, tol=1e-2)
+                tree = DecisionTreeClassifier(max_depth=4, min_samples_leaf=5, random_state=0)
+                for row, model, inputs in ((0, linear, scaled), (1, tree, plain)):
+                    model.fit(inputs[~held], labels[~held], weights[~held] / weights[~held].mean())
+                    predicted[row, held] = model.predict(inputs[held])
+        return balanced_accuracy(labels, predicted[0]), balanced_accuracy(labels, predicted[1])
+
     # Trees grow outside of Python's lock: with threads, the probes of an audit took 8.2 s instead of 9.5.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        scores = list(pool.map(lambda labeling: _score_probes(scaled, plain, *labeling), labelings))
+        scores = list(pool.map(score, labelings))
     # The better classifier is taken for shuffled labels too: choosing it makes no difference then.
     best, *others = map(max, scores)
     p = (1 + sum(score >= best for score in others)) / (1 + n_shuffles)
@@ -350,35 +365,6 @@ def assign_folds(codes: Codes, generator: np.random.Generator) -> Codes:
     folds = np.empty_like(codes)
     folds[order] = np.arange(len(codes)) % N_FOLDS
     return folds
-
-
-def _standardize(features: Features) -> Features:
-    """Scale features to mean 0 and spread 1 over all masks, which uses no label; leave constant ones out."""
-    spread = features.std(axis=0)
-    varying = spread > 1e-9 * (1 + np.abs(features).max(axis=0))
-    scaled = (features[:, varying] - features[:, varying].mean(axis=0)) / spread[varying]
-    # A column of zeros, since masks that are all alike would leave no column at all.
-    return np.hstack([scaled, np.zeros((len(features), 1))])
-
-
-def _score_probes(scaled: Features, plain: NDArray[np.float32], codes: Codes, folds: Codes) -> tuple[float, float]:
-    """Predict each fold from the others, and score all predictions of the regression and of the tree."""
-    from sklearn import config_context
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.tree import DecisionTreeClassifier
-
-    weights = 1 / np.bincount(codes)[codes]  # so that each label counts the same
-    predicted = np.zeros((2, len(codes)), dtype=np.int64)
-    with config_context(assume_finite=True, skip_parameter_validation=True):
-        for fold in range(N_FOLDS):
-            held = folds == fold
-            # Each is fitted hundreds of times on shuffled labels, so it stops early: a probe needs no exact weights.
-            linear = LogisticRegression(C=0.1, tol=1e-2)
-            tree = DecisionTreeClassifier(max_depth=4, min_samples_leaf=5, random_state=0)
-            for row, model, inputs in ((0, linear, scaled), (1, tree, plain)):
-                model.fit(inputs[~held], codes[~held], weights[~held] / weights[~held].mean())
-                predicted[row, held] = model.predict(inputs[held])
-    return balanced_accuracy(codes, predicted[0]), balanced_accuracy(codes, predicted[1])
 
 
 def balanced_accuracy(codes: Codes, predicted: Codes) -> float:

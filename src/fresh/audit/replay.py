@@ -2,15 +2,15 @@
 
 import json
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from fresh.data.readers import Row, parse_json_lines
+from fresh.data.readers import parse_json_lines
 from fresh.document import Document, Explanation, Mask
 from fresh.errors import DataError
 from fresh.predictor import Predictor, rationale_text
@@ -61,7 +61,17 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
             f"{len(different):,} of {plural(len(explained), 'prediction')}, computed again from the words of their "
             f"rationales alone, {'differs' if len(different) == 1 else 'differ'} from those reported."
         )
-        return Verdict("replay", "broken", says, (counted, *_describe_differences(different)))
+        apart = max(distance(item.prediction, answer) for item, answer in different)
+        lines = [counted, f"The largest difference of a probability is {apart:.1e}."]
+        if apart <= ROUNDING:
+            lines.append(OTHER_BATCHES)
+        for item, answer in different[:MAX_SHOWN]:
+            lines.append(f"document {item.document.id!r}, rationale: {' '.join(item.rationale.words)}")
+            if item.document.query:
+                lines.append(f"  query: {' '.join(item.document.query)}")
+            lines.append(f"  reported: {format_prediction(item.prediction)}")
+            lines.append(f"  from the rationale alone: {format_prediction(answer)}")
+        return Verdict("replay", "broken", says, tuple(lines))
     # In the same order, a predictor that an extractor secretly informs would repeat itself: 1.0 apart in another order.
     order = np.random.default_rng(seed).permutation(len(rationales)).tolist()
     shuffled = predictor.predict([rationales[place] for place in order])
@@ -76,19 +86,6 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
         "reported, bit for bit."
     )
     return Verdict("replay", "holds", says, evidence)
-
-
-def _describe_differences(different: Sequence[tuple[Explanation, Prediction]]) -> Iterator[str]:
-    apart = max(distance(item.prediction, answer) for item, answer in different)
-    yield f"The largest difference of a probability is {apart:.1e}."
-    if apart <= ROUNDING:
-        yield OTHER_BATCHES
-    for item, answer in different[:MAX_SHOWN]:
-        yield f"document {item.document.id!r}, rationale: {' '.join(item.rationale.words)}"
-        if item.document.query:
-            yield f"  query: {' '.join(item.document.query)}"
-        yield f"  reported: {format_prediction(item.prediction)}"
-        yield f"  from the rationale alone: {format_prediction(answer)}"
 
 
 def rewrite(rationale: Rationale) -> Rationale:
@@ -117,14 +114,6 @@ def format_prediction(prediction: Prediction) -> str:
 HINT = "Name a file that `fresh explain --output` wrote."
 
 
-class _Span(NamedTuple):
-    """A run of words of a rationale, and where its characters are in the text."""
-
-    start: int
-    end: int
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class SavedExplanation:
     """A line of a file of explanations."""
@@ -134,9 +123,10 @@ class SavedExplanation:
     label: str
     probability: float
     probabilities: dict[str, float]
-    rationale: tuple[_Span, ...]
+    rationale: list[dict[str, Any]]
+    """Runs of kept words: where their characters start and end in the text, and what they are."""
     ratio: float
-    words: tuple[str, ...] | None
+    words: list[str] | None
     """All words of the document, if they were saved."""
 
 
@@ -146,68 +136,51 @@ def read_saved(path: Path) -> list[SavedExplanation]:
         raise DataError(f"{path} is a folder. {HINT}")
     if not path.is_file():
         raise DataError(f"There is no file {path}. {HINT}")
+    names, saved = [item.name for item in fields(SavedExplanation)[1:]], []
     with path.open("rb") as file:
-        saved = [_parse_saved(row) for row in parse_json_lines(file, path.name)]
+        for row in parse_json_lines(file, path.name):
+            if row.error:
+                raise DataError(f"{row.error.brief} {HINT}")
+            values = {"words": None, **row.values}  # not every line has the words
+            for name in names:
+                if name not in values:
+                    raise DataError(f"{row.place} is not an explanation: it has no {name}. {HINT}")
+                if not _is_valid(name, values[name]):
+                    raise DataError(f"{row.place} is not an explanation: its {name} cannot be read. {HINT}")
+            line = int(row.where.removeprefix("line "))
+            saved.append(SavedExplanation(line, **{name: values[name] for name in names}))
     if not saved:
         raise DataError(f"{path} holds no explanations. {HINT}")
     return saved
 
 
-def _parse_saved(row: Row) -> SavedExplanation:
-    if row.error:
-        raise DataError(f"{row.error.brief} {HINT}")
-    values: dict[str, Any] = {"words": None, **row.values}
-    missing = [name for name in _FIELDS if name not in values]
-    if missing:
-        raise DataError(f"{row.place} is not an explanation: it has no {missing[0]}. {HINT}")
-    for name, is_valid in _FIELDS.items():
-        if not is_valid(values[name]):
-            raise DataError(f"{row.place} is not an explanation: its {name} cannot be read. {HINT}")
-    fields = {name: values[name] for name in _FIELDS}
-    fields["rationale"] = tuple(_Span(**span) for span in fields["rationale"])
-    fields["words"] = None if fields["words"] is None else tuple(fields["words"])
-    return SavedExplanation(int(row.where.removeprefix("line ")), **fields)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number(value: Any) -> bool:
-    # Exact types: JSON's true is a Python integer, and must not pass for a number.
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
-
-
-def _is_list(value: Any, is_valid: Callable[[Any], bool]) -> bool:
-    return isinstance(value, list) and all(map(is_valid, value))
-
-
-def _is_span(value: Any) -> bool:
-    if not isinstance(value, dict) or value.keys() != set(_Span._fields):
-        return False
-    return type(value["start"]) is type(value["end"]) is int and _is_text(value["text"])
-
-
-# The fields of every line that `fresh explain` writes, and the words, which not every line has.
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "id": _is_text,
-    "label": _is_text,
-    "probability": _is_number,
-    "probabilities": lambda value: isinstance(value, dict) and bool(value) and all(map(_is_number, value.values())),
-    "rationale": lambda value: _is_list(value, _is_span),
-    "ratio": _is_number,
-    "words": lambda value: value is None or _is_list(value, _is_text),
-}
+def _is_valid(name: str, value: Any) -> bool:
+    """Say whether a field can be read. Types are exact: JSON's true is an integer of Python, and no number."""
+    match name:
+        case "id" | "label":
+            return type(value) is str
+        case "probability" | "ratio":
+            return type(value) in (int, float) and abs(value) <= sys.float_info.max
+        case "probabilities":
+            return (
+                type(value) is dict and value != {} and all(_is_valid("probability", item) for item in value.values())
+            )
+        case "words":
+            return value is None or (type(value) is list and all(type(word) is str for word in value))
+    kinds = {"start": int, "end": int, "text": str}
+    return type(value) is list and all(
+        type(span) is dict and {key: type(item) for key, item in span.items()} == kinds for span in value
+    )
 
 
 def match_documents(saved: Sequence[SavedExplanation], documents: Iterable[Document]) -> list[Document | None]:
     """Find the document of each explanation by its id; of several with one id, the next whose text fits."""
-    by_id: dict[str, deque[Document]] = {}
+    by_id: defaultdict[str, deque[Document]] = defaultdict(deque)
     for document in documents:
-        by_id.setdefault(document.id, deque()).append(document)
+        by_id[document.id].append(document)
     matched: list[Document | None] = []
     for item in saved:
-        left = by_id.get(item.id, deque())
+        left = by_id[item.id]
         # Ids need not be unique: of several documents, the words decide.
         fitting = (document for document in left if _misplaced(item, document) is None)
         found = next(fitting, left[0] if left else None)
@@ -219,7 +192,8 @@ def match_documents(saved: Sequence[SavedExplanation], documents: Iterable[Docum
 
 def _misplaced(saved: SavedExplanation, document: Document) -> str | None:
     """Say which saved words are first that the text does not have at their place."""
-    for start, end, text in saved.rationale:
+    for span in saved.rationale:
+        start, end, text = span["start"], span["end"], span["text"]
         there = document.text[max(0, start) : max(0, end)]
         if there != text:
             return f"the kept words {text!r} are not in the text: it has {there!r} at characters {start} to {end}."
@@ -282,23 +256,21 @@ def replay_saved(model: Rationalizer, documents: Sequence[Document], path: Path)
 
 def restore(saved: SavedExplanation, document: Document, tally: _Tally) -> Explanation | None:
     """Rebuild a saved explanation, if possible, and note what does not fit the document or itself."""
-    if saved.words not in (None, document.words):
+    if saved.words not in (None, list(document.words)):
         tally.add(saved, "the saved words are not those of the text.")
-    misplaced = _misplaced(saved, document)
-    if misplaced is not None:
-        tally.add(saved, misplaced)
+    problem = _misplaced(saved, document)
+    if problem is None and saved.label not in saved.probabilities:
+        problem = f"the label {saved.label!r} has no probability."
+    if problem is not None:
+        tally.add(saved, problem)
         return None
-    if saved.label not in saved.probabilities:
-        tally.add(saved, f"the label {saved.label!r} has no probability.")
-        return None
-    kept = np.zeros(len(document.words), dtype=np.bool_)
-    for span in saved.rationale:
-        kept |= [span.start <= start and end <= span.end for start, end in document.spans]
-    mask, prediction = Mask(kept), Prediction(saved.label, saved.probabilities)
+    spans = tuple((span["start"], span["end"]) for span in saved.rationale)
+    # Words that are only touched are left out; then the spans are others, below.
+    kept = [any(first <= start and end <= last for first, last in spans) for start, end in document.spans]
+    mask, prediction = Mask(np.array(kept, dtype=np.bool_)), Prediction(saved.label, saved.probabilities)
     explanation = Explanation(document, mask, document.cut(mask), prediction)
-    if explanation.spans != tuple((span.start, span.end) for span in saved.rationale):
-        whole = "the kept words are not whole words of the text, in order and each run of neighbors as one."
-        tally.add(saved, whole)
+    if explanation.spans != spans:
+        tally.add(saved, "the kept words are not whole words of the text, in order and each run of neighbors as one.")
         return None
     if saved.ratio != explanation.ratio:
         n_kept, n_words = len(explanation.rationale.words), plural(len(document.words), "word")
@@ -355,31 +327,31 @@ def _saved_verdict(tally: _Tally, n_saved: int, missing: Sequence[str], n_docume
 
     :param missing: Ids of documents of the data that the file says nothing about.
     """
-    left_out: tuple[str, ...] = ()
+    left_out: list[str] = []
     if missing:
         has, rest = "has" if len(missing) == 1 else "have", len(missing) - MAX_NAMED
         named = ", ".join(map(repr, missing[:MAX_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
-        left_out = (
-            f"{len(missing):,} of {plural(n_documents, 'document')} of the data {has} no prediction in the file.",
-            f"Without a prediction: {named}.",
+        left_out.append(
+            f"{len(missing):,} of {plural(n_documents, 'document')} of the data {has} no prediction in the file."
         )
-    counted = f"{plural(n_saved, 'saved prediction')} computed again, {len(tally.lines):,} different."
-    batches = (INCOMPLETE_BATCHES.format(count=tally.n_near),) if tally.n_near else ()
+        left_out.append(f"Without a prediction: {named}.")
+    batches = [INCOMPLETE_BATCHES.format(count=tally.n_near)] if tally.n_near else []
+    evidence = [f"{plural(n_saved, 'saved prediction')} computed again, {len(tally.lines):,} different."]
     if tally.differences:
+        evidence += [OTHER_MACHINE] if tally.only_rounding else []
+        evidence += tally.differences[:MAX_NAMED]
         n_more = len(tally.differences) - MAX_NAMED
-        more = (f"and {n_more:,} more {'difference' if n_more == 1 else 'differences'}.",) if n_more > 0 else ()
-        machine = (OTHER_MACHINE,) if tally.only_rounding else ()
+        if n_more > 0:
+            evidence.append(f"and {n_more:,} more {'difference' if n_more == 1 else 'differences'}.")
         says = (
             f"{len(tally.lines):,} of {n_saved:,} saved explanations are not what the model predicts from the words of "
             "their rationales alone, or do not fit the data."
         )
-        evidence = (counted, *machine, *tally.differences[:MAX_NAMED], *more, *left_out, *batches)
-        return Verdict("replay", "broken", says, evidence)
+        return Verdict("replay", "broken", says, (*evidence, *left_out, *batches))
     equal = f"bit for bit or to within {SAVED_ROUNDING}" if tally.n_near else "bit for bit"
     says = (
         f"All {n_saved:,} saved predictions, computed again from the words of their rationales alone, equal those in "
         f"the file, {equal}."
     )
-    if left_out:
-        return Verdict("replay", "look here", f"{says} {left_out[0]}", (counted, left_out[1], *batches))
-    return Verdict("replay", "holds", says, (counted, *batches))
+    says = " ".join((says, *left_out[:1]))
+    return Verdict("replay", "look here" if missing else "holds", says, (*evidence, *left_out[1:], *batches))

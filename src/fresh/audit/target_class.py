@@ -1,12 +1,12 @@
 """How much a prediction depends on the class that words were selected for: the scorer explains other classes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from fresh.attribution import CUSTOM, Scorer, TargetedScorer, is_targeted, scorer_to_dict, with_target
-from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.attribution import CUSTOM, TargetedScorer, is_targeted, scorer_to_dict, with_target
+from fresh.document import Document, Example, Explanation, Saliency
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
@@ -14,7 +14,6 @@ from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.report import Verdict
 from fresh.selection.extractors import SaliencyExtractor, score_validated, select_masks
 from fresh.selection.tagger import Tagger
-from fresh.text import plural
 
 NAME = "asked class"
 # Share of the predictions that must stay when words are selected for another class.
@@ -22,39 +21,17 @@ MIN_SHARE_KEPT = 0.5
 PREDICTED, RUNNER_UP, RANDOM = "the class that the support model predicts", "its runner-up", "a random class"
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(NamedTuple):
     """What the predictor does with words that were selected for some class of each document."""
 
-    target: str
     accuracy: float
-    macro_f1: float
-    n_documents: int
-    n_same: int
-    """Rationales that are the same as those for the predicted class."""
+    share_kept: float
+    """Share of the documents below whose prediction stays."""
     n_other: int
     """Documents whose words were selected for a class that is not the prediction."""
-    n_kept: int
-    """Those of them whose prediction stays."""
-    n_followed: int
-    """Those of them whose prediction becomes that class; others change to a third class."""
-
-    @property
-    def share_kept(self) -> float:
-        return self.n_kept / max(1, self.n_other)
-
-    @property
-    def sentence(self) -> str:
-        text = f"Words for {self.target}: accuracy {self.accuracy:.3f}, macro-F1 {self.macro_f1:.3f}"
-        if self.target == PREDICTED:
-            return f"{text}."
-        share_followed = self.n_followed / max(1, self.n_other)
-        return (
-            f"{text}; of {plural(self.n_other, 'document')} with words for another class than the prediction, "
-            f"{self.n_kept:,} ({self.share_kept:.1%}) keep their prediction and {self.n_followed:,} "
-            f"({share_followed:.1%}) change it to that class; {self.n_same:,} of "
-            f"{plural(self.n_documents, 'rationale')} stay the same."
-        )
+    n_same: int
+    """Rationales that are the same as those for the predicted class."""
+    sentence: str
 
 
 def check_target_class(
@@ -68,55 +45,68 @@ def check_target_class(
 
     :param seed: Seeds the random classes.
     """
-    extractor, labels = model.extractor, model.labels
+    extractor = model.extractor
     if not isinstance(extractor, SaliencyExtractor):
         says = "No scorer selects the words, so they cannot be selected for another class."
         return Verdict(NAME, "not run", says)
     scorer = extractor.scorer
+    if isinstance(scorer, Tagger):
+        says = "A tagger or gate has learned which words to keep and cannot explain a given class."
+        return Verdict(NAME, "not run", says)
     if not is_targeted(scorer):
-        return Verdict(NAME, "not run", _untargeted_reason(scorer))
-    documents = [example.document for example in examples]
+        record = scorer_to_dict(scorer)
+        says = f"Scores of {record['name']} are the same for every class."
+        if record["name"] == CUSTOM:
+            says = f"The custom scorer {record['class']} cannot explain a given class."
+        return Verdict(NAME, "not run", says)
+    documents, gold = [example.document for example in examples], [example.label for example in examples]
     # The runner-up of the support model, not of the predictor: the scorer explains the class of the support model. Gold
     # labels play no part, so the words do not become better than the model could select.
     runners_up = [_runner_up(prediction) for prediction in scorer.support.predict(documents)]
-    sampled = [labels[number] for number in np.random.default_rng(seed).integers(len(labels), size=len(documents))]
+    sampled = np.random.default_rng(seed).integers(len(model.labels), size=len(documents))
 
     def select(name: str, targets: Sequence[str]) -> _Outcome:
         masks = select_masks(extractor.discretizer, _score_for(scorer, documents, targets, progress))
         rationales = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
         predicted = [prediction.label for prediction in model.predictor.predict(rationales)]
-        return _count_outcome(name, labels, examples, explained, targets, masks, predicted)
+        # Documents with words for another class than the prediction: the others show nothing.
+        rows = zip(predictions, targets, predicted, strict=True)
+        others = [(own, target, label) for own, target, label in rows if own != target]
+        n_other, n_same = len(others), sum(item.mask == mask for item, mask in zip(explained, masks, strict=True))
+        n_kept = sum(label == own for own, _, label in others)
+        n_followed = sum(label == target for _, target, label in others)  # others change to a third class
+        share_kept, share_followed = n_kept / max(1, n_other), n_followed / max(1, n_other)
+        sentence = (
+            f"Words for {name}: accuracy {accuracy(gold, predicted):.3f}, "
+            f"macro-F1 {macro_f1(gold, predicted, model.labels):.3f}; "
+            f"of {plural(n_other, 'document')} with words for another class than the prediction, {n_kept:,} "
+            f"({share_kept:.1%}) keep their prediction and {n_followed:,} ({share_followed:.1%}) change it to that class; {n_same:,} of "
+            f"{plural(len(examples), 'rationale')} stay the same."
+        )
+        return _Outcome(accuracy(gold, predicted), share_kept, n_other, n_same, sentence)
 
     predictions = [item.prediction.label for item in explained]
-    masks = [item.mask for item in explained]
-    own = _count_outcome(PREDICTED, labels, examples, explained, predictions, masks, predictions)
-    runner_up, random = select(RUNNER_UP, runners_up), select(RANDOM, sampled)
-    lines = [outcome.sentence for outcome in (own, runner_up, random)]
+    own_accuracy, own_f1 = accuracy(gold, predictions), macro_f1(gold, predictions, model.labels)
+    runner_up = select(RUNNER_UP, runners_up)
+    random = select(RANDOM, [model.labels[number] for number in sampled])
+    own = f"Words for {PREDICTED}: accuracy {own_accuracy:.3f}, macro-F1 {own_f1:.3f}."
+    lines = [own, runner_up.sentence, random.sentence]
     if runner_up.n_same == len(examples) or not (runner_up.n_other and random.n_other):
         says = "Words for another class are the same words, or every class is the prediction: nothing can be shown."
         return Verdict(NAME, "not run", says, tuple(lines))
     lines.append(
-        f"Selecting words for {PREDICTED}, and not for {RANDOM}, contributes {own.accuracy - random.accuracy:.3f} of "
-        f"the accuracy {own.accuracy:.3f}."
+        f"Selecting words for {PREDICTED}, and not for {RANDOM}, contributes {own_accuracy - random.accuracy:.3f} of "
+        f"the accuracy {own_accuracy:.3f}."
     )
     says = (
         f"When words are selected for a class other than the prediction, {runner_up.share_kept:.1%} of the predictions "
-        f"stay for {RUNNER_UP} and {random.share_kept:.1%} for {RANDOM}; accuracy is {own.accuracy:.3f} with words for "
+        f"stay for {RUNNER_UP} and {random.share_kept:.1%} for {RANDOM}; accuracy is {own_accuracy:.3f} with words for "
         f"{PREDICTED}, {runner_up.accuracy:.3f} for {RUNNER_UP} and {random.accuracy:.3f} for {RANDOM}"
     )
     if min(runner_up.share_kept, random.share_kept) < MIN_SHARE_KEPT:
         says += ": predictions depend on the class that words are selected for."
         return Verdict(NAME, "look here", says, tuple(lines))
     return Verdict(NAME, "holds", f"{says}: at least half of the predictions stay.", tuple(lines))
-
-
-def _untargeted_reason(scorer: Scorer) -> str:
-    if isinstance(scorer, Tagger):
-        return "A tagger or gate has learned which words to keep and cannot explain a given class."
-    record = scorer_to_dict(scorer)
-    if record["name"] == CUSTOM:
-        return f"The custom scorer {record['class']} cannot explain a given class."
-    return f"Scores of {record['name']} are the same for every class."
 
 
 def _runner_up(prediction: Prediction) -> str:
@@ -139,31 +129,3 @@ def _score_for(
                 found.update(zip(batch, score_validated(targeted, [documents[place] for place in batch]), strict=True))
                 advance(len(batch), "")
     return [found[place] for place in range(len(documents))]
-
-
-def _count_outcome(
-    name: str,
-    labels: Sequence[str],
-    examples: Sequence[Example],
-    explained: Sequence[Explanation],
-    targets: Sequence[str],
-    masks: Sequence[Mask],
-    predicted: Sequence[str],
-) -> _Outcome:
-    """Count what changed.
-
-    :param targets: The class that words were selected for in each document.
-    """
-    gold = [example.label for example in examples]
-    rows = zip((item.prediction.label for item in explained), targets, predicted, strict=True)
-    others = [(own, target, label) for own, target, label in rows if own != target]
-    return _Outcome(
-        name,
-        accuracy(gold, predicted),
-        macro_f1(gold, predicted, labels),
-        n_documents=len(examples),
-        n_same=sum(item.mask == mask for item, mask in zip(explained, masks, strict=True)),
-        n_other=len(others),
-        n_kept=sum(label == own for own, _, label in others),
-        n_followed=sum(label == target for _, target, label in others),
-    )

@@ -11,7 +11,7 @@ from fresh.attribution import Scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.selection.discretizers import Contiguous, Discretizer, TopK, budget
-from fresh.text import Spans
+from fresh.text import Spans, plural
 
 MAX_POINTS = 50  # most explanations in a curve
 
@@ -31,9 +31,8 @@ def score_validated(scorer: Scorer, documents: Sequence[Document]) -> list[Salie
         raise ValueError(f"The scorer must score each document, but it scored {len(saliencies)} of {len(documents)}.")
     for document, saliency in zip(documents, saliencies, strict=True):
         if len(saliency) != (n_words := len(document.words)):
-            raise ValueError(
-                f"The scorer gave {plural(len(saliency), 'score')} to the {plural(n_words, 'word')} of document {document.id!r}."
-            )
+            gave = f"{plural(len(saliency), 'score')} to the {plural(n_words, 'word')}"
+            raise ValueError(f"The scorer gave {gave} of document {document.id!r}.")
     return saliencies
 
 

@@ -21,6 +21,7 @@ from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
 
 DOCS = Path(__file__).parents[3] / "docs"
+PAGE, GUIDE = ((DOCS / name).read_text(encoding="utf-8") for name in ("reference/certificates.md", "how-to/certify.md"))
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 DOCUMENTS = [Document.from_text('The film,\x7f was "good"!', id="é/\\"), Document.from_text("an awful 😀 \ud800 story")]
 
@@ -36,9 +37,8 @@ def place(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.
 
 def checked_without_fresh(file: Path) -> subprocess.CompletedProcess[str]:
     """Run the program of the reference page, which needs nothing but Python."""
-    [code] = BLOCK.findall((DOCS / "reference/certificates.md").read_text(encoding="utf-8"))
-    command = [sys.executable, "-I", "-c", code, str(file)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    [code] = BLOCK.findall(PAGE)
+    return subprocess.run([sys.executable, "-I", "-c", code, str(file)], capture_output=True, text=True, check=False)
 
 
 def test_the_program_of_the_reference_page_finds_the_final_digest(place: Path) -> None:
@@ -54,11 +54,12 @@ def test_it_finds_a_changed_byte_too(place: Path, data: st.DataObject) -> None:
     assert checked_without_fresh(write(place / "changed.jsonl", content)).returncode == 1
 
 
-def test_the_reference_page_names_every_field() -> None:
-    page = (DOCS / "reference/certificates.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", page, re.MULTILINE)
+def test_the_reference_page_names_every_field_and_the_tolerance() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", PAGE, re.MULTILINE)
     for kind, fields in FIELDS.items():
         assert {name for name, where in rows if where in ("all", kind)} == fields
+    for page in (PAGE, GUIDE):
+        assert f"{TOLERANCE:.5f}" in page
 
 
 def test_the_digest_of_a_predictor_is_as_the_reference_page_says(place: Path) -> None:
@@ -75,14 +76,9 @@ def test_the_digest_of_a_predictor_is_as_the_reference_page_says(place: Path) ->
 def test_the_python_of_the_guide_runs(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [code] = BLOCK.findall((DOCS / "how-to/certify.md").read_text(encoding="utf-8"))
+    [code] = BLOCK.findall(GUIDE)
     monkeypatch.chdir(place)
     exec(compile(code, "certify.md", "exec"), {"__name__": "guide"})  # noqa: S102
     shown = capsys.readouterr().out
     assert shown.startswith("2 ")
     assert "True 2 ()\n2 certificates: all hold, and the predictor is the same." in shown
-
-
-def test_the_pages_name_the_tolerance() -> None:
-    for page in ("how-to/certify.md", "reference/certificates.md"):
-        assert f"{TOLERANCE:.5f}" in (DOCS / page).read_text(encoding="utf-8")

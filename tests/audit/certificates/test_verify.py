@@ -2,26 +2,26 @@ import math
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import cheats
 import fresh
 import fresh.audit.certificates.verify
 import fresh.rationalizer
 from certified import Record, Watched, made_up, resealed, write
-from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify, certifying
 from fresh.audit.certificates.format import Fault
-from fresh.audit.certificates.verify import TOLERANCE, Verification, _find_fault, verify
+from fresh.audit.certificates.verify import TOLERANCE, Verification, _recompute, verify
 from fresh.document import Document
 from fresh.errors import CertificateError, ModelError
 from fresh.persistence import predictor_digest
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
-from fresh.selection.extractors import FullText
 
 OTHER_PIECES = "its pieces are not those that the predictor makes of its words and query."
 
@@ -48,15 +48,6 @@ def test_certificates_hold_for_the_model_that_made_them(folder: Path, content: b
     assert fresh.verify is verify
 
 
-def test_many_groups_are_recomputed_to_the_bit(predictor: Predictor, tmp_path: Path) -> None:
-    Rationalizer(FullText(), predictor).save_pretrained(tmp_path / "model")
-    words = ["an", "awful", "film", "by", "two", "old", "men", "“great”", "😀"] * 3
-    documents = [Document.from_words(words[: 1 + number % 23], id=str(number)) for number in range(600)]
-    certify(tmp_path / "model", documents, tmp_path / "out.jsonl", device="cpu")
-    verdict = verify(tmp_path / "out.jsonl", tmp_path / "model", device="cpu")
-    assert (verdict.count, verdict.n_exact, verdict.n_faults) == (600, 600, 0)
-
-
 def test_nothing_but_the_predictor_is_needed(
     folder: Path, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +56,6 @@ def test_nothing_but_the_predictor_is_needed(
     shutil.rmtree(tmp_path / "half/extractor")
     shutil.copytree(folder / "predictor", tmp_path / "alone")
     monkeypatch.setattr(Rationalizer, "from_pretrained", None)
-    monkeypatch.setattr(SupportModel, "__init__", None)
     for model in (folder, tmp_path / "half", tmp_path / "alone"):
         assert verify(file, model, device="cpu").holds
 
@@ -86,25 +76,18 @@ def test_a_model_may_be_on_the_hub(
     assert asked == ["you/my-model"] * 2
 
 
-def test_a_damaged_predictor_is_refused(folder: Path, content: bytes, tmp_path: Path) -> None:
+def test_damaged_and_other_predictors_are_refused(folder: Path, content: bytes, tmp_path: Path) -> None:
     file = write(tmp_path / "certificates.jsonl", content)
-    shutil.copytree(folder, tmp_path / "model")
-    weights = tmp_path / "model/predictor/head.safetensors"
+    weights = shutil.copytree(folder, tmp_path / "model") / "predictor/head.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x00")
     expected = f"{tmp_path / 'model'} is damaged: predictor/head.safetensors has changed. Copy the model again, or"
     with pytest.raises(ModelError, match=f"^{re.escape(expected)}"):
         verify(file, tmp_path / "model")
-    [fault] = verify(file, weights.parent).faults
-    assert fault.reason.startswith("the certificates are of another predictor.")
-
-
-def test_certificates_of_another_model_are_refused(content: bytes, support: SupportModel, tmp_path: Path) -> None:
-    Rationalizer(FullText(), Predictor(support.classifier)).save_pretrained(tmp_path / "other")
-    verdict = verify(write(tmp_path / "certificates.jsonl", content), tmp_path / "other", device="cpu")
+    verdict = verify(file, weights.parent)
     made_by = re.findall(rb'"predictor_sha256":"(\w+)"', content)[0].decode()
     reason = (
         f"the certificates are of another predictor. Its digest is {made_by}, "
-        f"that of this model {predictor_digest(tmp_path / 'other/predictor')}."
+        f"that of this model {predictor_digest(weights.parent)}."
     )
     assert verdict == Verification(0, 0, 0.0, None, (Fault(1, reason),), 1)
     assert verdict.to_text() == f"The certificates do not hold: 1 fault.\nline 1: {reason}"
@@ -134,20 +117,15 @@ def test_ten_faults_are_listed_and_the_others_counted(
 
 
 def test_other_files_are_refused(folder: Path, tmp_path: Path) -> None:
-    nowhere = tmp_path / "nowhere.jsonl"
-    refused = {
-        nowhere: f"There is no file {nowhere}. Name the certificates that `fresh explain --certify` wrote.",
-        folder: f"{folder} is a folder. Name the certificates first, then the model.",
-    }
-    for path, reason in refused.items():
-        with pytest.raises(CertificateError, match=f"^{re.escape(reason)}$"):
-            verify(path, folder)
-
-
-def test_a_file_without_certificates_proves_nothing(folder: Path, tmp_path: Path) -> None:
     certify(folder, [], tmp_path / "none.jsonl", device="cpu")
-    with pytest.raises(CertificateError, match=r"none\.jsonl holds no certificates"):
-        verify(tmp_path / "none.jsonl", folder, device="cpu")
+    refused = [
+        (tmp_path / "nowhere.jsonl", r"There is no file .*nowhere\.jsonl\. Name the certificates that `fresh explain"),
+        (folder, r"is a folder\. Name the certificates first, then the model\.$"),
+        (tmp_path / "none.jsonl", r"none\.jsonl holds no certificates: there is nothing to verify\.$"),
+    ]
+    for path, reason in refused:
+        with pytest.raises(CertificateError, match=reason):
+            verify(path, folder, device="cpu")
 
 
 # Certificates changed by a forger who recomputes every digest
@@ -157,16 +135,17 @@ def halve_probabilities(records: list[Record]) -> None:
     records[1]["probabilities"] = [[label, repr(float(value) / 2)] for label, value in records[1]["probabilities"]]
 
 
+def turn_label(records: list[Record]) -> None:
+    records[1]["label"] = {"neg": "pos", "pos": "neg"}[records[1]["label"]]
+
+
 OTHER_PROBABILITIES = r"its probabilities are 0\.\d+ from those that the predictor gives; at most 1e-05 is allowed\."
 FORGED: dict[str, tuple[Callable[[list[Record]], Any], str]] = {
     "a word": (lambda records: records[1]["input"]["words"].append("x"), OTHER_PIECES),
     "the query": (lambda records: records[1]["input"].update(query=["why"]), OTHER_PIECES),
     "the pieces": (lambda records: records[1]["input"]["pieces"].append(5), OTHER_PIECES),
     "a probability": (halve_probabilities, OTHER_PROBABILITIES),
-    "the label": (
-        lambda records: records[1].update(label={"neg": "pos", "pos": "neg"}[records[1]["label"]]),
-        r"its label is '(neg|pos)', but the predictor predicts '(neg|pos)'\.",
-    ),
+    "the label": (turn_label, r"its label is '(neg|pos)', but the predictor predicts '(neg|pos)'\."),
     "the labels": (
         lambda records: records[1]["probabilities"].reverse(),
         r"its labels are not those of the predictor\.",
@@ -218,7 +197,7 @@ def moved_by(step: float) -> Callable[[list[Record]], None]:
     return change
 
 
-def test_a_small_difference_passes_and_is_reported(content: bytes, verified: Verify) -> None:
+def test_a_small_difference_passes_and_is_reported_and_a_larger_one_fails(content: bytes, verified: Verify) -> None:
     verdict = verified(resealed(content, moved_by(3e-7)))
     assert (verdict.holds, verdict.count, verdict.n_exact) == (True, 3, 2)
     assert verdict.max_difference == pytest.approx(3e-7, rel=1e-6)
@@ -227,27 +206,29 @@ def test_a_small_difference_passes_and_is_reported(content: bytes, verified: Ver
         "bit, the others within 1e-05 (at most 3e-07 apart), as on another machine or in other batches.\n"
         f"Final digest: {verdict.digest}"
     )
-
-
-def test_a_larger_difference_fails(content: bytes, verified: Verify) -> None:
     assert verified(resealed(content, moved_by(0.9 * TOLERANCE))).holds
     reason = "its probabilities are 1.1e-05 from those that the predictor gives; at most 1e-05 is allowed."
     assert verified(resealed(content, moved_by(1.1 * TOLERANCE))).faults == (Fault(3, reason),)
 
 
-def test_the_label_must_be_the_same_however_close_it_is() -> None:
-    certificate = made_up(0)
-    assert _find_fault(certificate, certificate.token_ids, certificate.prediction) is None
-    near = Prediction("neg", certificate.prediction.probabilities)
-    reason = "its label is 'pos', but the predictor predicts 'neg'."
-    assert _find_fault(certificate, certificate.token_ids, near) == reason
-
-
-@pytest.mark.parametrize("label", ["neg", "pos"])
-def test_a_probability_that_is_not_a_number_equals_none(label: str) -> None:
-    certificate = made_up(0)
-    broken = Prediction("pos", {**certificate.prediction.probabilities, label: math.nan})
-    assert _find_fault(certificate, certificate.token_ids, broken) is not None
+@pytest.mark.parametrize(
+    ("label", "probabilities", "reason"),
+    [
+        ("pos", {"neg": 0.1, "pos": 0.9}, None),
+        ("neg", {"neg": 0.1, "pos": 0.9}, "its label is 'pos', but the predictor predicts 'neg'."),  # however close
+        ("pos", {"neg": math.nan, "pos": 0.9}, "its probabilities are nan from those that the predictor gives"),
+        ("pos", {"neg": 0.1, "pos": math.nan}, "its probabilities are nan from those that the predictor gives"),
+    ],
+)
+def test_a_prediction_must_be_that_of_the_predictor(
+    label: str, probabilities: dict[str, float], reason: str | None, predictor: Predictor
+) -> None:
+    [token_ids] = predictor.token_ids([made_up(0).rationale])
+    answering = cheats.Answering(predictor.classifier, lambda *_: Prediction(label, probabilities))
+    found = Verification()
+    _recompute([(2, replace(made_up(0), token_ids=token_ids))], answering, found)
+    assert found.holds == (reason is None)
+    assert all(fault.reason.startswith(reason or "") for fault in found.faults)
 
 
 def test_other_groups_change_at_most_the_last_digits(
@@ -258,6 +239,7 @@ def test_other_groups_change_at_most_the_last_digits(
             list(certifier.explain([document]))
 
     def join(records: list[Record]) -> None:
+        assert [record["group"] for record in records[1:-1]] == list(range(12))
         for record in records[1:-1]:
             record["group"] = 0
 
@@ -269,13 +251,12 @@ def test_groups_are_never_larger_than_memory_allows(
     content: bytes, verified: Verify, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    predict = Predictor.predict
 
-    def record(predictor: Predictor, rationales: Any) -> list[Prediction]:
-        sizes.append(len(rationales))
-        return predict(predictor, rationales)
+    def record(batch: list[Any], predictor: Predictor, found: Verification) -> None:
+        sizes.append(len(batch))
+        _recompute(batch, predictor, found)
 
     monkeypatch.setattr(fresh.audit.certificates.verify, "MAX_GROUP_SIZE", 2)
-    monkeypatch.setattr(Predictor, "predict", record)
+    monkeypatch.setattr(fresh.audit.certificates.verify, "_recompute", record)
     assert verified(content).holds
     assert sizes == [2, 1]

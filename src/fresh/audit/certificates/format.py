@@ -80,13 +80,14 @@ class Certificate:
         inputs, table = record["input"], record["probabilities"]
         if type(inputs) is not dict or inputs.keys() != {"words", "query", "pieces"}:
             raise RecordError("its input does not consist of words, query and pieces.")
-        labels = [pair[0] for pair in table] if _is_list(table, _is_probability) else []
+        words, query, pieces = inputs["words"], inputs["query"], inputs["pieces"]
+        labels = [pair[0] for pair in table] if type(table) is list and all(map(_is_probability, table)) else []
         valid = {
-            "id": _is_text(record["id"]),
+            "id": type(record["id"]) is str,
             "group": _is_count(record["group"]),
-            "words": _is_list(inputs["words"], _is_word),
-            "query": _is_list(inputs["query"], _is_word),
-            "pieces": _is_list(inputs["pieces"], _is_count),
+            "words": _is_list(words, str) and "" not in words,
+            "query": _is_list(query, str) and "" not in query,
+            "pieces": _is_list(pieces, int) and min(pieces, default=0) >= 0,
             "probabilities": 0 < len(labels) == len(set(labels)),
             "label": record["label"] in labels,
         }
@@ -95,39 +96,28 @@ class Certificate:
                 raise RecordError(f"its {name} cannot be read.")
         if canonical_sha256(inputs) != record["input_sha256"]:
             raise RecordError("input_sha256 is not the digest of its input.")
-        rationale = Rationale(tuple(inputs["words"]), tuple(inputs["query"]), record["id"])
+        rationale = Rationale(tuple(words), tuple(query), record["id"])
         prediction = Prediction(record["label"], {label: float(value) for label, value in table})
-        return cls(rationale, tuple(inputs["pieces"]), prediction, record["group"])
+        return cls(rationale, tuple(pieces), prediction, record["group"])
 
 
 # Types are compared exactly, since True is an integer and a subclass of str may lie about its text.
-
-
-def _is_text(value: object) -> bool:
-    return type(value) is str
-
-
-def _is_word(value: object) -> bool:
-    return _is_text(value) and value != ""
 
 
 def _is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def _is_list(value: object, is_valid: Callable[[Any], bool]) -> bool:
-    return type(value) is list and all(map(is_valid, value))
+def _is_list(value: object, kind: type) -> bool:
+    return type(value) is list and all(type(item) is kind for item in value)
 
 
 def _is_probability(pair: Any) -> bool:
     """Say whether a value is a label and the shortest decimal of a probability, as `repr` writes it."""
-    if not _is_list(pair, _is_text) or len(pair) != 2:
-        return False
     try:
-        value = float(pair[1])
+        return _is_list(pair, str) and len(pair) == 2 and 0 <= float(pair[1]) <= 1 and repr(float(pair[1])) == pair[1]
     except ValueError:
         return False
-    return 0 <= value <= 1 and repr(value) == pair[1]
 
 
 class Writer:
@@ -190,13 +180,29 @@ class Reader:
         """Read the first line; without a valid one, no other can be judged."""
         _, line = next(self._lines, (1, b""))
         try:
-            record = _parse_header(line)
+            if not line:
+                raise RecordError("the file is empty.")
+            record = parse_hashed_line(line)
+            format = record.get("format")
+            if record.get("library") != "fresh" or not _is_count(format):
+                raise RecordError("it was not written by fresh.")
+            if format != FORMAT:
+                raise RecordError(
+                    f"the certificates have format {format}, but this version of fresh reads format {FORMAT}. "
+                    "Verify them with the version that wrote them."
+                )
+            if record.get("kind") != "header":
+                raise RecordError("it is not a header: the beginning of the file is missing.")
+            maker = Maker(record.get("predictor_sha256", ""), record.get("version", ""))
+            if record.keys() != FIELDS["header"] or not _is_list(list(maker), str):
+                raise RecordError("its fields are not those of a header.")
+            if record[PREVIOUS_DIGEST] != FIRST_DIGEST:
+                raise RecordError(NOT_CONSECUTIVE)
         except RecordError as error:
             self._add_fault(1, str(error))
             return None
-        self._previous = record[DIGEST]
-        self._maker = Maker(record["predictor_sha256"], record["version"])
-        return self._maker
+        self._previous, self._maker = record[DIGEST], maker
+        return maker
 
     def __iter__(self) -> Iterator[tuple[int, Certificate]]:
         """Yield the certificates that are as they were written, with their lines."""
@@ -234,24 +240,3 @@ class Reader:
         if canonical_json({name: record[name] for name in expected}) != canonical_json(expected):
             raise RecordError("its predictor, version or format is not that of the header.")
         return record
-
-
-def _parse_header(line: bytes) -> dict[str, Any]:
-    if not line:
-        raise RecordError("the file is empty.")
-    record = parse_hashed_line(line)
-    format = record.get("format")
-    if record.get("library") != "fresh" or not _is_count(format):
-        raise RecordError("it was not written by fresh.")
-    if format != FORMAT:
-        raise RecordError(
-            f"the certificates have format {format}, but this version of fresh reads format {FORMAT}. "
-            "Verify them with the version that wrote them."
-        )
-    if record.get("kind") != "header":
-        raise RecordError("it is not a header: the beginning of the file is missing.")
-    if record.keys() != FIELDS["header"] or not all(map(_is_text, (record["version"], record["predictor_sha256"]))):
-        raise RecordError("its fields are not those of a header.")
-    if record[PREVIOUS_DIGEST] != FIRST_DIGEST:
-        raise RecordError(NOT_CONSECUTIVE)
-    return record

@@ -13,7 +13,6 @@ from fresh.nn.encoder import digest_of
 from fresh.persistence import digest_of_digests, find_predictor, load_predictor, predictor_digest, visible_files
 from fresh.predictor import Predictor, rationale_text
 from fresh.progress import SILENT, Progress
-from fresh.rationale import Prediction
 from fresh.rationalizer import find_model
 from fresh.text import plural
 
@@ -27,9 +26,6 @@ MAX_FAULTS = 10
 HINT = "Name the certificates that `fresh explain --certify` wrote."
 # At least one of these is in the first line of certificates, even if one of its bytes was changed.
 MARKS = (b'"predictor_sha256"', b'"previous_sha256"')
-
-# A certificate and its line.
-Numbered = tuple[int, Certificate]
 
 
 @dataclass(slots=True)
@@ -63,7 +59,7 @@ class Verification:
         """Return the result in words."""
         if not self.holds:
             lines = [f"The certificates do not hold: {plural(self.n_faults, 'fault')}."]
-            lines += [f"line {fault.line}: {fault.reason}" for fault in self.faults]
+            lines += [f"line {line}: {reason}" for line, reason in self.faults]
             if self.n_faults > len(self.faults):
                 lines.append(f"and {self.n_faults - len(self.faults)} more.")
             return "\n".join(lines)
@@ -147,35 +143,30 @@ def _mismatch(certified: str, own: str, folder: Path) -> str:
     return f"the certificates are of another predictor. Its digest is {certified}, that of this model {own}."
 
 
-def _recompute(group: Sequence[Numbered], predictor: Predictor, found: Verification) -> None:
-    """Have the predictor predict again, and compare."""
-    texts = [rationale_text(certificate.rationale) for _, certificate in group]
-    _, too_long = predictor.classifier.tokenizer.measure(texts)
+def _recompute(batch: Sequence[tuple[int, Certificate]], predictor: Predictor, found: Verification) -> None:
+    """Have the predictor predict again what certificates say, and compare.
+
+    :param batch: The line of each certificate, and the certificate.
+    """
+    _, too_long = predictor.classifier.tokenizer.measure([rationale_text(item.rationale) for _, item in batch])
     for number, problem in too_long.items():
-        found.add_fault(group[number][0], f"the predictor cannot read it. {problem}")
-    readable = [item for number, item in enumerate(group) if number not in too_long]
+        found.add_fault(batch[number][0], f"the predictor cannot read it. {problem}")
+    readable = [numbered for number, numbered in enumerate(batch) if number not in too_long]
     rationales = [certificate.rationale for _, certificate in readable]
     answers = zip(readable, predictor.token_ids(rationales), predictor.predict(rationales), strict=True)
     for (line, certificate), token_ids, prediction in answers:
-        reason = _find_fault(certificate, token_ids, prediction)
-        if reason is not None:
+        certified, apart = certificate.prediction, distance(prediction, certificate.prediction)
+        if certificate.token_ids != token_ids:
+            found.add_fault(line, "its pieces are not those that the predictor makes of its words and query.")
+        elif tuple(certified.probabilities) != tuple(prediction.probabilities):
+            found.add_fault(line, "its labels are not those of the predictor.")
+        elif not apart <= TOLERANCE:  # so that NaN fails too
+            reason = f"its probabilities are {apart:.2g} from those that the predictor gives"
+            found.add_fault(line, f"{reason}; at most {TOLERANCE} is allowed.")
+        elif certified.label != prediction.label:
+            reason = f"its label is {certified.label!r}, but the predictor predicts {prediction.label!r}."
             found.add_fault(line, reason)
-            continue
-        found.count += 1
-        found.n_exact += prediction == certificate.prediction
-        found.max_difference = max(found.max_difference, distance(prediction, certificate.prediction))
-
-
-def _find_fault(certificate: Certificate, token_ids: tuple[int, ...], prediction: Prediction) -> str | None:
-    """Say what is wrong with a certificate, given what the predictor reads and predicts."""
-    certified = certificate.prediction
-    if certificate.token_ids != token_ids:
-        return "its pieces are not those that the predictor makes of its words and query."
-    if tuple(certified.probabilities) != tuple(prediction.probabilities):
-        return "its labels are not those of the predictor."
-    apart = distance(prediction, certified)
-    if not apart <= TOLERANCE:  # so that NaN fails too
-        return f"its probabilities are {apart:.2g} from those that the predictor gives; at most {TOLERANCE} is allowed."
-    if certified.label != prediction.label:
-        return f"its label is {certified.label!r}, but the predictor predicts {prediction.label!r}."
-    return None
+        else:
+            found.count += 1
+            found.n_exact += prediction == certified
+            found.max_difference = max(found.max_difference, apart)
