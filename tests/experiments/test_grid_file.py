@@ -128,6 +128,18 @@ def test_draws_are_repeatable_nested_and_in_range(seed: int, n_trials: int, low:
         assert values["lambda_2"] in (0, 0.5, 2)
 
 
+def test_a_value_may_be_drawn_as_a_multiple_of_another(expand: Expand) -> None:
+    row = {"method": "lei", "trials": 9, "draw": {"lambda_1": "0.01:1:log", "lambda_2": "0,0.5,2"}}
+    multiples = {**row, "draw": {**row["draw"], "lambda_2": "0,0.5,2 * lambda_1"}}
+    for plain, scaled in zip(expand(row, grid=SST), expand(multiples, grid=SST), strict=True):
+        first, second = plain.settings["lambda_1"], plain.settings["lambda_2"]
+        assert (scaled.settings["lambda_1"], scaled.settings["lambda_2"]) == (first, float(f"{second * first:.6g}"))
+    [*specs] = expand(multiples, grid=SST, overrides={"lambda_2": 0.5})
+    assert {spec.settings["lambda_2"] for spec in specs} == {0.5}
+    with pytest.raises(ConfigError, match="lambda_2 is a multiple of 'lambda_1', which is not drawn by itself"):
+        expand(multiples, grid=SST, overrides={"lambda_1": 0.5})
+
+
 def test_each_seed_and_trial_draws_its_own_values(expand: Expand) -> None:
     row = {"method": "lei", "trials": 3, "draw": {"lambda_1": "0.01:1:log"}}
     specs = expand(row, grid={**SST, "seed": [0, 1]})
@@ -150,6 +162,10 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"trials": 3}, "trials needs draw"),
     ({"draw": {"learning_rate": "1:0"}}, "'learning_rate=1:0' cannot be searched."),
     ({"draw": {"learning_rate": "0:inf"}}, "learning_rate can be drawn from finite numbers only, got '0:inf'."),
+    (
+        {"draw": {"learning_rate": "0:1 * ratio"}},
+        "learning_rate is a multiple of 'ratio', which is not drawn by itself.",
+    ),
     ({"draw": {"learning_rate": "0:1:log"}}, "'learning_rate=0:1:log' cannot be searched."),
 ]
 

@@ -54,7 +54,7 @@ A grid file lists rows, and what each is tried on:
   [[rows]]
   method = "lei"
   trials = 20                      number of runs with sampled settings
-  draw = { lambda_1 = "0.01:1:log", lambda_2 = "0,0.5,1,2" }
+  draw = { lambda_1 = "0.01:1:log", lambda_2 = "0,0.5,1,2 * lambda_1" }
 
   [figure]                         what `fresh plot` draws; checked first
   x = "ratio"

@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from fresh.data.corpora import CORPORA
 from fresh.errors import ConfigError
 from fresh.experiments.figures import check_figure
 from fresh.experiments.grid import Grid, Reads, RunSpec, describe_settings
-from fresh.experiments.search import Span, read_span
+from fresh.experiments.search import Span, read_spans, scale
 from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 from fresh.methods.registry import NEEDS, owns, split_settings
 from fresh.training.config import FREE
@@ -264,9 +264,8 @@ def _expand_row(
         settings = {"seed": 0, **common, **own, **chosen}
         settings["seed"] = _read_seed(settings["seed"])
         data = tuple(str(folder / file) for file in _as_list(tables.get(corpus, {}).get("data", [])))
-        for suffix, drawn in draw_trials(row, method, settings["seed"]):
-            new = {key: value for key, value in drawn.items() if key not in overrides}
-            scaled = _scale_ratio({**settings, **new}, ratio)
+        for suffix, drawn in draw_trials(row, method, settings["seed"], overrides):
+            scaled = _scale_ratio({**settings, **drawn}, ratio)
             yield RunSpec(name + suffix, corpus, scaled, reads, content.get("documents"), data)
 
 
@@ -348,7 +347,9 @@ def _scale_ratio(settings: Mapping[str, Any], usual: float | None) -> dict[str, 
     return {**settings, "ratio": round(factor * float(usual), 6)}
 
 
-def draw_trials(row: Mapping[str, Any], method: str, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
+def draw_trials(
+    row: Mapping[str, Any], method: str, seed: int, overrides: Collection[str] = ()
+) -> Iterator[tuple[str, dict[str, float]]]:
     """Draw the values of searched settings for each trial; a row without a search is a single trial without values.
 
     :return: A suffix for the name of the row, and the values.
@@ -363,18 +364,18 @@ def draw_trials(row: Mapping[str, Any], method: str, seed: int) -> Iterator[tupl
             raise ConfigError("trials needs draw, which says what is drawn.")
         yield "", {}
         return
-    spans: list[Span] = []
-    for name, values in _short_names(draw).items():
-        span = read_span(f"{name}={values}", method)
+    ranges = {name: values for name, values in _short_names(draw).items() if name not in overrides}
+    spans = read_spans([f"{name}={values}" for name, values in ranges.items()], method)
+    for span in spans:
         if not all(map(math.isfinite, (span.low, span.high, *span.choices))):
-            raise ConfigError(f"{name} can be drawn from finite numbers only, got {values!r}.")
-        spans.append(span)
+            raise ConfigError(f"{span.name} can be drawn from finite numbers only, got {ranges[span.name]!r}.")
     # A generator for each setting, seeded by its name: adding a setting to `draw` leaves the values of the others, and
     # adding trials leaves the first ones, so that their runs keep their keys and are not repeated.
     generators = [np.random.default_rng((seed, zlib.crc32(span.name.encode()))) for span in spans]
     for number in range(n_trials):
         pairs = zip(spans, generators, strict=True)
-        yield f", trial {number}", {span.name: _draw_value(span, generator) for span, generator in pairs}
+        drawn = {span.name: _draw_value(span, generator) for span, generator in pairs}
+        yield f", trial {number}", scale(drawn, spans)
 
 
 def _draw_value(span: Span, generator: np.random.Generator) -> float:
