@@ -41,7 +41,6 @@ class _WorkerProcess:
 
 
 def _work(connection: Connection, folder: Path, data_dir: Path | None, gpu: str | None, n_threads: int) -> None:
-    """Do the tasks that arrive, until the connection or the parent process ends."""
     # `daemon=True` ends children only if the parent exits normally; after a SIGKILL they would continue to train.
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     if gpu is not None:
@@ -184,5 +183,4 @@ def default_n_workers(memory: Sequence[float], n_cores: int) -> int:
     """
     if not memory:
         return max(1, n_cores // 2)
-    n_fitting = sum(min(WORKERS_PER_GPU, max(1, int(size // GB_PER_WORKER))) for size in memory)
-    return max(1, min(n_fitting, n_cores))
+    return max(1, min(sum(min(WORKERS_PER_GPU, max(1, int(gb // GB_PER_WORKER))) for gb in memory), n_cores))

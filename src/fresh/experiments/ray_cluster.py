@@ -198,7 +198,6 @@ def inspect_node(
 
 
 def _find_problem(store: RunStore, data_dir: Path | None, token: str) -> str:
-    """Explain why this machine cannot work in a folder of runs, in which another machine holds a lock."""
     if data_dir is not None and not data_dir.is_dir():
         return f"has no folder {data_dir}, which `data_dir` names. {SHARED}"
     # If this machine can take a lock that another holds, the disk has no locks, and two workers would do one run.

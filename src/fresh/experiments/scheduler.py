@@ -79,11 +79,6 @@ class Scheduler:
     is_alone: bool = False
     """Whether a task of `retry_alone` is running."""
 
-    @property
-    def n_ended(self) -> int:
-        """Number of tasks that are done or failed."""
-        return len(self.done) + len(self.failed)
-
     def run(self, tasks: Sequence[Task]) -> dict[str, str]:
         """Do all tasks; a failure affects only the tasks that need the failed one.
 
@@ -109,13 +104,11 @@ class Scheduler:
         return self.failed
 
     def _unfinished(self, tasks: Sequence[Task]) -> list[Task]:
-        """Leave out runs that are done or failed, and what only they need; stored scores need no support model."""
+        # Without runs that are done or failed, and what only they need; stored scores need no support model.
         runs = [task for task in tasks if task.kind == "run"]
         self.done |= {task.key for task in runs if self.store.read_report(task.key) is not None}
-        for task in runs:
-            reason = None if task.key in self.done else self.store.read_failure(task.key)
-            if reason is not None:
-                self.failed[task.key] = reason
+        failures = {task.key: self.store.read_failure(task.key) for task in runs if task.key not in self.done}
+        self.failed |= {key: reason for key, reason in failures.items() if reason is not None}
         # One pass backwards is enough, since each task comes after the tasks that it needs.
         needed = {task.key for task in runs} - self.done - self.failed.keys()
         for task in reversed(tasks):
@@ -132,7 +125,9 @@ class Scheduler:
             if lost is not None:
                 self.pending.remove(task)
                 self._fail(task, self.failed[lost])
-            elif self.done.issuperset(task.needs) and self.n_ended >= self.retry_after.get(task.key, 0):
+            elif self.done.issuperset(task.needs) and len(self.done) + len(self.failed) >= self.retry_after.get(
+                task.key, 0
+            ):
                 self.pending.remove(task)
                 self._start(task)
 
@@ -164,15 +159,17 @@ class Scheduler:
             self._defer(task)
         elif outcome.status == "done":
             self.done.add(task.key)
-            self._raise_limit()
+            self.n_done_at_limit += 1
+            if self.limit is not None and self.n_done_at_limit >= N_DONE_PER_STEP * self.limit:
+                self.limit, self.n_done_at_limit = self.limit + 1, 0
             self.view.on_end(task, outcome)
         else:
             also = " (Even when it ran alone.)" if was_alone else ""
             self._fail(task, outcome.error + also, f"{task}: ", outcome.where)
 
     def _defer(self, task: Task) -> None:
-        """Lower the limit, and retry a task when as many others have ended as are running now; at last, alone."""
-        # Beside fewer others first: when such tasks waited for the end at once, five were left to run one by one.
+        # Retried when as many others have ended as are running now, and at last alone. Beside fewer others first: when
+        # such tasks waited for the end at once, five were left to run one by one.
         self.n_crowded[task.key] += 1
         is_last = self.n_crowded[task.key] == MAX_CROWDED
         if is_last:
@@ -181,22 +178,13 @@ class Scheduler:
             # At the front, because others may need it, but behind tasks that were deferred before.
             self.pending.insert(len(self.retry_after), task)
             self.limit, self.n_done_at_limit = max(1, len(self.running)), 0
-            self.retry_after[task.key] = self.n_ended + self.limit
+            self.retry_after[task.key] = len(self.done) + len(self.failed) + self.limit
         if not self.running:
             self.executor.release_idle()
         self.view.on_crowded(task, is_last)
 
-    def _raise_limit(self) -> None:
-        self.n_done_at_limit += 1
-        if self.limit is not None and self.n_done_at_limit >= N_DONE_PER_STEP * self.limit:
-            self.limit, self.n_done_at_limit = self.limit + 1, 0
-
     def _fail(self, task: Task, error: str, name: str = "", where: str = "") -> None:
-        """Give up a task, and the tasks that need it.
-
-        :param name: What their errors start with.
-        :param where: The traceback, if it was not written yet.
-        """
+        # `name` is what the errors of the tasks that need it start with; `where` a traceback that is not written yet.
         self.failed[task.key] = error if task.kind == "run" else name + error
         if task.kind == "run" and self.store.read_failure(task.key) is None:
             try:

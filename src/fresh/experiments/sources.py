@@ -105,13 +105,11 @@ class Sources:
                     write_text(path, json.dumps(self.summaries[key]._asdict()))
 
     def _cache_file(self, key: str, spec: RunSpec, run: RunSettings) -> Path | None:
-        """Return where a summary is cached; the name changes with every change of a file. None for too many files."""
+        # The name changes with every change of a file; None for too many files.
         if self.store is None:
             return None
-        if spec.data:
-            paths = tuple(Path(name) for name in (*spec.data, run.config.data.dev, run.config.data.test) if name)
-        else:
-            paths = () if self.data_dir is None else (self.data_dir,)
+        names = (*spec.data, run.config.data.dev, run.config.data.test) if spec.data else (self.data_dir,)
+        paths = tuple(Path(name) for name in names if name)
         if paths not in self.stamps:
             self.stamps[paths] = _stamp_files(paths)
         stamps = self.stamps[paths]
@@ -127,7 +125,6 @@ def _read_summary(path: Path) -> CorpusSummary | None:
 
 
 def _stamp_files(paths: Sequence[Path]) -> list[FileStamp] | None:
-    """List the sizes and times of all files; None for too many files."""
     # ctime too: `cp -p`, `tar` and `rsync -t` set mtime, so a file may change and keep its size and mtime.
     stamps: list[FileStamp] = []
     for file in (file for path in paths for file in _walk(path)):
@@ -148,7 +145,7 @@ def _walk(path: Path) -> Iterator[Path]:
 
 @functools.cache
 def _stamp_code() -> list[FileStamp]:
-    """Stamp our own code: another version may read files differently."""
+    # Another version may read files differently.
     return _stamp_files(sorted(Path(str(fresh.__file__)).parent.rglob("*.py"))) or []
 
 
@@ -165,7 +162,6 @@ def _random_order(n_examples: int) -> list[int]:
 
 
 def _check_classes(splits: Splits, spec: RunSpec) -> None:
-    """Refuse a sample so small that a class is missing from the training documents."""
     if spec.documents is None:
         return
     # The sample is a prefix of a fixed random order, so the least size that has a document of each class is known.
@@ -179,7 +175,6 @@ def _check_classes(splits: Splits, spec: RunSpec) -> None:
 
 
 def _remember(items: dict[str, Item], key: str, make: Callable[[], Item]) -> Item:
-    """Look up or make an item, and drop the least recently used one."""
     item = items.pop(key) if key in items else make()
     while len(items) >= N_IN_MEMORY:
         items.pop(next(iter(items)))
