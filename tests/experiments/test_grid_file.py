@@ -130,7 +130,7 @@ def test_draws_are_repeatable_nested_and_in_range(seed: int, n_trials: int, low:
 
 def test_a_value_may_be_drawn_as_a_multiple_of_another(expand: Expand) -> None:
     row = {"method": "lei", "trials": 9, "draw": {"lambda_1": "0.01:1:log", "lambda_2": "0,0.5,2"}}
-    multiples = {**row, "draw": {**row["draw"], "lambda_2": "0,0.5,2 * lambda_1"}}
+    multiples = {**row, "draw": {"lambda_1": "0.01:1:log", "lambda_2": "0,0.5,2 * lambda_1"}}
     for plain, scaled in zip(expand(row, grid=SST), expand(multiples, grid=SST), strict=True):
         first, second = plain.settings["lambda_1"], plain.settings["lambda_2"]
         assert (scaled.settings["lambda_1"], scaled.settings["lambda_2"]) == (first, float(f"{second * first:.6g}"))

@@ -35,8 +35,7 @@ class StoredScores:
     """A scorer that looks up stored scores."""
 
     saliencies: Mapping[DocumentKey, Saliency]
-    notes: tuple[str, ...] = ()
-    """Warnings from the training of the support model."""
+    notes: tuple[str, ...] = ()  # warnings from the training of the support model
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Look up the scores of documents."""

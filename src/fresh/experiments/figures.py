@@ -46,8 +46,6 @@ KNOWN_BEFORE = ("row", "corpus", "seed", "method", "reads")
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The axes, lines and panels of a figure."""
-
     kind: Kind = "lines"
     """lines: a metric over a setting; scatter: two metrics, one mark a run; evp: expected validation performance, the
     best score of a search after each number of trials."""
@@ -98,8 +96,7 @@ def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -
     check_known(values, "a setting of a figure", [item.name for item in fields(FigureConfig)])
     own = [item.name for item in fields(_Layout)]
     layout = from_mapping(_Layout, {name: value for name, value in values.items() if name in own})
-    against = values.get("against", ())
-    where = _check_table(values.get("where", {}), "where", "{ method = 'lei' }")
+    against, where = values.get("against", ()), _check_table(values.get("where", {}), "where", "{ method = 'lei' }")
     if not isinstance(against, str | Sequence):
         raise ConfigError(f"against must be the name of a row, or a list of names, got {against!r}.")
     rows = (against,) if isinstance(against, str) else tuple(map(str, against))
@@ -123,8 +120,7 @@ class Point(NamedTuple):
     y: float
     low: float
     high: float
-    whole: bool = True
-    """Whether all its runs are done."""
+    whole: bool = True  # whether all its runs are done
 
 
 class Level(NamedTuple):
@@ -132,10 +128,8 @@ class Level(NamedTuple):
 
     name: str
     y: float
-    whole: bool = True
-    """Whether all its runs are done."""
-    x: float | None = None
-    """Where it starts if the horizontal axis is time: the duration of one of its runs."""
+    whole: bool = True  # whether all its runs are done
+    x: float | None = None  # where it starts if the horizontal axis is time: the duration of one of its runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +206,7 @@ def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureDat
     panels: list[Panel] = []
     for name, runs in group_by(chosen, lambda run: format_value(run.get(config.panels))).items():
         lines = (Line(own, tuple(points_of(same, config))) for own, same in group_by(runs, line_name(config)).items())
-        drawn = tuple(line for line in lines if line.points)
-        if drawn:
+        if drawn := tuple(line for line in lines if line.points):
             panels.append(Panel(name, drawn, tuple(_levels(results, config, name))))
     if not panels:
         raise ConfigError(
@@ -246,22 +239,18 @@ def _mean_point(x: float, values: Sequence[float], runs: Sequence[RunResult]) ->
 
 
 def _points_over_setting(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
-    """Compute the mean over seeds for each value of a setting."""
-    by_x = group_by((run for run in runs if run.get(config.x) is not None), lambda run: _read_number(run, config.x))
+    by_x: dict[float, list[RunResult]] = {}
+    for run in (run for run in runs if run.get(config.x) is not None):
+        try:
+            by_x.setdefault(float(run.get(config.x)), []).append(run)
+        except ValueError:
+            raise ConfigError(
+                f"{config.x} is {run.get(config.x)!r} in {run.row}, which is not a number. Choose another setting with "
+                "`x`, or leave out those runs with `where`."
+            ) from None
     for x in sorted(by_x):
-        values = metric_values(by_x[x], config.y)
-        if values:
+        if values := metric_values(by_x[x], config.y):
             yield _mean_point(x, values, by_x[x])
-
-
-def _read_number(run: RunResult, name: str) -> float:
-    try:
-        return float(run.get(name))
-    except ValueError:
-        raise ConfigError(
-            f"{name} is {run.get(name)!r} in {run.row}, which is not a number. Choose another setting with `x`, "
-            "or leave out those runs with `where`."
-        ) from None
 
 
 def _points_of_runs(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
@@ -274,7 +263,7 @@ def _points_of_runs(runs: Sequence[RunResult], config: FigureConfig) -> Iterator
 
 
 def _points_of_searches(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
-    """Compute the expected best score after each number of trials; each seed is a search, and the mean is shown."""
+    # The expected best score after each number of trials; each seed is a search, and the mean is shown.
     searches = [metric_values(same, config.y) for same in group_by(runs, lambda run: run.seed).values()]
     curves = [expected_curve(scores) for scores in searches if scores]
     seconds = metric_values(runs, SECONDS)
@@ -295,24 +284,20 @@ def _levels(results: Sequence[RunResult], config: FigureConfig, panel: str) -> I
 
 
 def _remarks(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[str]:
-    """Describe how runs of one point differ besides the seed, and what is missing."""
     if config.kind == "lines":
         name_of = line_name(config)
         points = group_by(runs, lambda run: (*run.label([config.panels, config.x]), name_of(run)))
         mixed = dict.fromkeys(name for same in points.values() for name in differing_settings(same))
-        if mixed:
-            names = ", ".join(mixed)
+        if names := ", ".join(mixed):
             yield f"Runs of one point also differ in: {names}. Separate them with `by`, or choose some with `where`."
     yield run_counts(runs)
     yield from damaged_reports(runs)
 
 
 def expected_curve(scores: Sequence[float]) -> list[float]:
-    """Compute the expected validation performance (Dodge et al., 2019).
+    """Compute the expected validation performance (Dodge et al., 2019) from the dev scores of all trials.
 
     That is the mean of the best of n trials, drawn with replacement from those that were made, for n from 1 to all.
-
-    :param scores: The dev scores of all trials.
     """
     values, counts = np.unique(np.asarray(scores, dtype=np.float64), return_counts=True)
     # The best of n draws is at most a score when all n are: the share of such scores to the power of n.
@@ -322,23 +307,21 @@ def expected_curve(scores: Sequence[float]) -> list[float]:
 
 def check_figure(of_grid: Mapping[str, Any], specs: "Sequence[RunSpec]") -> Iterator[str]:
     """Describe why the [figure] of a grid file could not be drawn even when all its runs are done."""
+    from fresh.experiments.worker import METRICS
+    from fresh.methods.config import METHODS
+    from fresh.methods.registry import owns
+
+    results: list[RunResult] = []
+    for spec in specs:
+        usual = {"ratio": 0.0} if spec.method in METHODS and owns(METHODS[spec.method], "ratio") else {}
+        settings = {"method": spec.method, "reads": spec.reads, **usual, **spec.settings}
+        metrics = dict.fromkeys((*METRICS, *TIMED), 0.0)
+        results.append(RunResult(str(spec), spec.row, spec.corpus, spec.seed, settings, metrics))
     try:
         config = read_figure_config(of_grid, {})
-        results = [_expected_result(spec) for spec in specs]
         _check_config(results, config)
         # Before a run, only these conditions are certain: a setting may still be converted, or take its default.
         if set(config.where) <= set(KNOWN_BEFORE):
             figure_data(results, config)
     except ConfigError as error:
         yield from (f"[figure]: {problem}" for problem in str(error).splitlines())
-
-
-def _expected_result(spec: "RunSpec") -> RunResult:
-    from fresh.experiments.worker import METRICS
-    from fresh.methods.config import METHODS
-    from fresh.methods.registry import owns
-
-    usual = {"ratio": 0.0} if spec.method in METHODS and owns(METHODS[spec.method], "ratio") else {}
-    settings = {"method": spec.method, "reads": spec.reads, **usual, **spec.settings}
-    metrics = dict.fromkeys((*METRICS, *TIMED), 0.0)
-    return RunResult(str(spec), spec.row, spec.corpus, spec.seed, settings, metrics)

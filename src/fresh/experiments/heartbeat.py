@@ -9,10 +9,8 @@ from typing import Self
 from fresh._io import write_text
 from fresh.progress import Advance
 
-HEARTBEAT_SECONDS = 2.0
-"""Minimum number of seconds between two heartbeats."""
-CLOCK_SLACK = 1.0
-"""Seconds by which the clock of the file system may be slow."""
+HEARTBEAT_SECONDS = 2.0  # minimum number of seconds between two heartbeats
+CLOCK_SLACK = 1.0  # seconds by which the clock of the file system may be slow
 
 
 class Heartbeat:

@@ -17,12 +17,9 @@ from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
 from fresh.metrics.bootstrap import short
 
-N_FAILURES = 5
-"""Failures that are shown; all are listed at the end."""
-MIN_ROWS = 3
-"""Minimum number of rows of the table, even in a small terminal."""
-QUIET_SECONDS = 60.0
-"""Without a terminal, seconds without a line until the running tasks are listed."""
+N_FAILURES = 5  # failures that are shown; all are listed at the end
+MIN_ROWS = 3  # minimum number of rows of the table, even in a small terminal
+QUIET_SECONDS = 60.0  # without a terminal, seconds without a line until the running tasks are listed
 
 
 @dataclass(slots=True)

@@ -21,11 +21,9 @@ from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome, Worker
 
 # On an H200, a worker with mpnet took 15 to 28 GB on Movies and 10 to 15 GB on Evidence Inference.
-GB_PER_WORKER = 16
-"""GPU memory to plan for each worker."""
+GB_PER_WORKER = 16  # GPU memory to plan for each worker
 # With long texts the GPU itself is the limit: 100 % busy at 610 W with 12 workers on Evidence Inference (H200).
-WORKERS_PER_GPU = 6
-"""Maximum number of workers on a GPU."""
+WORKERS_PER_GPU = 6  # maximum number of workers on a GPU
 
 
 @dataclass(slots=True)
@@ -36,8 +34,7 @@ class _WorkerProcess:
     connection: Connection
     gpu: str | None
     task: Task | None = None
-    corpus: str = ""
-    """The corpus of its last task, which it has in memory."""
+    corpus: str = ""  # the corpus of its last task, which it has in memory
 
 
 def _work(connection: Connection, folder: Path, data_dir: Path | None, gpu: str | None, n_threads: int) -> None:

@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 
 STYLES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)))
 LEVEL_STYLES = ((0, (1, 1)), (0, (5, 3)), (0, (7, 2, 1, 2)))
-LIGHT = "A0"
-"""Opacity of the color inside a mark, up to FF."""
+LIGHT = "A0"  # opacity of the color inside a mark, up to FF
 MAX_TICKS = 6
-MAX_MARKS = 24
-"""Maximum number of marks on a line; of more points, some are not marked."""
-N_COLUMNS = 3
-"""Maximum number of panels side by side."""
+MAX_MARKS = 24  # maximum number of marks on a line; of more points, some are not marked
+N_COLUMNS = 3  # maximum number of panels side by side
 WIDTH, HEIGHT = 3.1, 2.5
 """Size of a panel in inches."""
 UNITS = ((3 * 3600, "hours", 3600), (600, "minutes", 60), (0, "seconds", 1))

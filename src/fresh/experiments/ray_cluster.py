@@ -16,12 +16,9 @@ from fresh._optional import optional_import
 from fresh.errors import FreshError
 from fresh.experiments.store import RunStore
 
-CONNECT_SECONDS = 10.0
-"""Maximum number of seconds until a cluster accepts a connection."""
-ANSWER_SECONDS = 60.0
-"""Maximum number of seconds until nodes answer."""
-LOCAL = "local"
-"""Address of a new cluster of this machine alone."""
+CONNECT_SECONDS = 10.0  # maximum number of seconds until a cluster accepts a connection
+ANSWER_SECONDS = 60.0  # maximum number of seconds until nodes answer
+LOCAL = "local"  # address of a new cluster of this machine alone
 SHARED = "Choose a folder that all nodes see under the same name, on a shared disk."
 LOCKS = "The shared disk must support locks (flock) from all nodes: see docs/how-to/cluster.md."
 
@@ -43,10 +40,8 @@ class NodeInfo(NamedTuple):
     """A node's answer about itself."""
 
     version: str
-    problem: str
-    """Why it cannot work in the folder of runs; empty if it can."""
-    gpu_memory: tuple[float, ...]
-    """Memory of its GPUs, in GB."""
+    problem: str  # why it cannot work in the folder of runs; empty if it can
+    gpu_memory: tuple[float, ...]  # memory of its GPUs, in GB
 
 
 @contextmanager

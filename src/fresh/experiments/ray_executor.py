@@ -35,10 +35,8 @@ from fresh.experiments.scheduler import TaskEnd
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome, Worker
 
-REFRESH_SECONDS = 5.0
-"""Seconds between two checks for nodes that joined or left."""
-INSPECTION_SHARE = 0.01
-"""Share of a GPU that a node needs to look up its memory."""
+REFRESH_SECONDS = 5.0  # seconds between two checks for nodes that joined or left
+INSPECTION_SHARE = 0.01  # share of a GPU that a node needs to look up its memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +56,9 @@ class _NodePool:
     ray: Any
     store: RunStore
     data_dir: Path | None
-    token: str
-    """Name of a lock that this process holds, by which nodes recognize the folder."""
+    token: str  # name of a lock that this process holds, by which nodes recognize the folder
     ready: dict[str, WorkerNode] = field(default_factory=dict)
-    inspected: dict[str, Any] = field(default_factory=dict)
-    """References to answers of nodes that have not arrived yet."""
+    inspected: dict[str, Any] = field(default_factory=dict)  # references to answers of nodes that have not arrived yet
     rejected: set[str] = field(default_factory=set)
     refreshed: float = -math.inf
 
@@ -123,7 +119,8 @@ def _checked_nodes(ray: Any, folder: Path, data_dir: Path | None) -> Iterator[_N
 
 
 def _divide_node(node: Node, gpu_memory: tuple[float, ...]) -> WorkerNode:
-    # As the local executor divides a machine; all GPUs of a node are assumed to be equal. Rounded down: if the shares add up to more than 1, one worker does not get a GPU.
+    # As the local executor divides a machine; all GPUs of a node are assumed to be equal.
+    # Rounded down: if the shares add up to more than 1, one worker does not get a GPU.
     memory = list(gpu_memory[:1]) * node.n_gpus
     n_workers = default_n_workers(memory, node.n_cores)
     share = math.floor(10_000 / math.ceil(n_workers / len(memory))) / 10_000 if memory else 0.0
@@ -150,10 +147,8 @@ class _RayWorker:
     actor: Any
     node: WorkerNode
     task: Task | None = None
-    outcome: Any = None
-    """Reference to the outcome of the task."""
-    corpus: str = ""
-    """The corpus of its last task, which it has in memory."""
+    outcome: Any = None  # reference to the outcome of the task
+    corpus: str = ""  # the corpus of its last task, which it has in memory
 
 
 class RayExecutor:

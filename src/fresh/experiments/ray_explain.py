@@ -15,16 +15,14 @@ from fresh.persistence import read_files
 from fresh.rationalizer import BATCH_SIZE, Rationalizer, find_model, from_files
 from fresh.reporting.console import to_record
 
-MAX_AHEAD = 4
-"""Groups of documents for each worker that may wait for an earlier group, whose lines come first."""
+MAX_AHEAD = 4  # groups of documents for each worker that may wait for an earlier group, whose lines come first
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
     """What to explain, and how."""
 
-    source: str
-    """A file on this machine."""
+    source: str  # a file on this machine
     reads: DataConfig
     ratio: float | None = None
     scores: bool = False

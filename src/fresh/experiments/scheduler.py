@@ -12,14 +12,10 @@ from fresh.experiments.plan import Task
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
 
-MAX_DEATHS = 3
-"""Workers that may die on one task before it fails."""
-MAX_CROWDED = 3
-"""How often a task may run out of GPU memory beside others before it waits until it can run alone."""
-N_DONE_PER_STEP = 2
-"""After a GPU was full, the limit rises by one whenever this many times the limit of tasks are done."""
-PAUSE = 0.2
-"""Seconds until a task that another process works on is tried again."""
+MAX_DEATHS = 3  # workers that may die on one task before it fails
+MAX_CROWDED = 3  # how often a task may run out of GPU memory beside others before it waits until it can run alone
+N_DONE_PER_STEP = 2  # after a GPU was full, the limit rises by one whenever this many times the limit of tasks are done
+PAUSE = 0.2  # seconds until a task that another process works on is tried again
 
 
 class TaskEnd(NamedTuple):
@@ -59,25 +55,20 @@ class Scheduler:
     store: RunStore
     executor: Executor
     view: LiveView
-    experiments: Sequence[str] = ()
-    """Experiments whose plans must remain in the folder of runs."""
+    experiments: Sequence[str] = ()  # experiments whose plans must remain in the folder of runs
     pending: list[Task] = field(default_factory=list)
     running: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)
-    failed: dict[str, str] = field(default_factory=dict)
-    """Why each failed task failed."""
+    failed: dict[str, str] = field(default_factory=dict)  # why each failed task failed
     n_deaths: Counter[str] = field(default_factory=Counter)
-    n_crowded: Counter[str] = field(default_factory=Counter)
-    """How often each task ran out of GPU memory beside others."""
-    limit: int | None = None
-    """Maximum number of tasks at once; None until a GPU is full."""
+    n_crowded: Counter[str] = field(default_factory=Counter)  # how often each task ran out of GPU memory beside others
+    limit: int | None = None  # maximum number of tasks at once; None until a GPU is full
     n_done_at_limit: int = 0
     retry_after: dict[str, int] = field(default_factory=dict)
     """Number of tasks that must have ended before a task that ran out of memory is tried again."""
     retry_alone: list[Task] = field(default_factory=list)
     """Tasks that ran out of memory too often, which run alone when all others are done."""
-    is_alone: bool = False
-    """Whether a task of `retry_alone` is running."""
+    is_alone: bool = False  # whether a task of `retry_alone` is running
 
     def run(self, tasks: Sequence[Task]) -> dict[str, str]:
         """Do all tasks; a failure affects only the tasks that need the failed one.

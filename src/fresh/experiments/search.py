@@ -11,16 +11,7 @@ import numpy as np
 
 from fresh._io import check_output_folder, write_text
 from fresh._optional import optional_import
-from fresh.config import (
-    check_min,
-    flatten,
-    from_mapping,
-    list_settings,
-    raise_all,
-    read_toml,
-    suggest,
-    union_types,
-)
+from fresh.config import check_min, flatten, from_mapping, list_settings, raise_all, read_toml, suggest, union_types
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
 from fresh.evaluation.evaluation import explain_all
@@ -50,8 +41,7 @@ class Span:
     low: float = 0.0
     high: float = 0.0
     log: bool = False
-    factor: str | None = field(default=None, repr=False)
-    """Name of the setting that the drawn value is multiplied by."""
+    factor: str | None = field(default=None, repr=False)  # name of the setting that the drawn value is multiplied by
 
     def draw(self, trial: Any) -> float:
         """Draw a value with an Optuna trial."""
@@ -67,9 +57,7 @@ def read_spans(space: Iterable[str], method: str) -> list[Span]:
     drawn = [span.name for span in spans if span.factor is None]
     for span in spans:
         if span.factor not in (None, *drawn):
-            raise ConfigError(
-                f"{span.name} is a multiple of {span.factor!r}, which is not drawn by itself. Draw it, too."
-            )
+            raise ConfigError(f"{span.name} is a multiple of {span.factor!r}, which is not drawn by itself. Draw it.")
     return spans
 
 
@@ -145,7 +133,10 @@ def search(
         result = _run_trial(optuna, study, spans, splits, run, context)
         progress.say(f"Trial {len(_finished_trials(study))} of {trials}: {result}")
         if _has_best(study):
-            _write_best(Path(out) / BEST_FILE, {**fixed, "method": run.config.method}, scale(study.best_params, spans))
+            named = {name.rpartition(".")[2]: value for name, value in {**fixed, "method": run.config.method}.items()}
+            best = {**named, **scale(study.best_params, spans)}
+            lines = [f"{name} = {json.dumps(value)}\n" for name, value in best.items() if value is not None]
+            write_text(Path(out) / BEST_FILE, "".join(lines))
     # Optuna raises an error of its own for the best of no finished trial.
     if not _has_best(study):
         raise ConfigError("Every trial failed. Search other values, or a lower learning_rate.")
@@ -167,7 +158,6 @@ def _read_space(space: Sequence[str], run: RunSettings) -> list[Span]:
 
 
 def _open_study(optuna: Any, folder: Path, about: dict[str, Any]) -> Any:
-    """Create a study in a folder, or open the one of the same search that is there."""
     note = folder / SEARCH_FILE
     if note.is_file():
         known = json.loads(note.read_text(encoding="utf-8"))
@@ -187,7 +177,7 @@ def _open_study(optuna: Any, folder: Path, about: dict[str, Any]) -> Any:
 def _run_trial(
     optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: RunSettings, context: RunContext
 ) -> str:
-    """Draw values, train with them, record the score on dev or the failure, and describe the result."""
+    # Records the score on dev, or the failure, and describes it.
     # With a seed for each trial, an interrupted search draws the same values as an uninterrupted one.
     seed = np.random.SeedSequence((run.method.train.seed, len(_finished_trials(study)))).generate_state(1)[0]
     study.sampler = optuna.samplers.RandomSampler(seed=int(seed))
@@ -220,9 +210,3 @@ def _finished_trials(study: Any) -> list[Any]:
 
 def _has_best(study: Any) -> bool:
     return any(trial.value is not None for trial in _finished_trials(study))
-
-
-def _write_best(path: Path, fixed: Mapping[str, Any], best: Mapping[str, float]) -> None:
-    values = {name.rpartition(".")[2]: value for name, value in fixed.items()} | dict(best)
-    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None]
-    write_text(path, "\n".join(lines) + "\n")

@@ -23,10 +23,8 @@ from fresh.methods.baselines import keep_annotated
 from fresh.pipeline import RunSettings, read_splits
 from fresh.progress import SILENT
 
-N_IN_MEMORY = 2
-"""Number of corpora that are kept in memory."""
-MAX_FILES = 5000
-"""With more files, checking all of them takes longer than reading the corpus."""
+N_IN_MEMORY = 2  # number of corpora that are kept in memory
+MAX_FILES = 5000  # with more files, checking all of them takes longer than reading the corpus
 FileStamp = tuple[str, int, int, int]
 Item = TypeVar("Item")
 
@@ -35,8 +33,7 @@ class CorpusSummary(NamedTuple):
     """What a plan needs to know about a corpus."""
 
     digest: str
-    n_words: int
-    """Number of words in the training documents."""
+    n_words: int  # number of words in the training documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +41,12 @@ class Sources:
     """Reads corpora."""
 
     data_dir: Path | None
-    store: RunStore | None = None
-    """Where summaries are cached; without a store, every corpus is read."""
+    store: RunStore | None = None  # where summaries are cached; without a store, every corpus is read
     splits_in_memory: dict[str, Splits] = field(default_factory=dict)
     usable_in_memory: dict[str, Splits] = field(default_factory=dict)
     summaries: dict[str, CorpusSummary] = field(default_factory=dict)
     stamps: dict[tuple[Path, ...], list[FileStamp] | None] = field(default_factory=dict)
-    uncached: dict[str, Path] = field(default_factory=dict)
-    """Cache files of new summaries, which `save_cache` writes."""
+    uncached: dict[str, Path] = field(default_factory=dict)  # cache files of new summaries, which `save_cache` writes
 
     def splits(self, spec: RunSpec, run: RunSettings) -> Splits:
         """Read the corpus of a run, or the sample of it that the grid sets."""

@@ -17,8 +17,7 @@ SECONDS_FILE = "seconds.json"
 TIMES = "times"
 """Key of a report with the durations and the end of its run. Equal runs on one machine differ only here."""
 DURATIONS = ("seconds", "shared seconds", "explain seconds")
-PLAN_FIELDS = {"key", "row", "corpus", "seed", "settings"}
-"""What a plan says about a run."""
+PLAN_FIELDS = {"key", "row", "corpus", "seed", "settings"}  # what a plan says about a run
 VERSION = 2
 """Version of reports. Version 1, which had durations among the metrics, is read too; runs of others are repeated."""
 READABLE = (1, VERSION)
