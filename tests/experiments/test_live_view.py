@@ -194,7 +194,7 @@ def test_a_grid_continues_when_its_pipe_is_closed(store: RunStore) -> None:
         view.console.file.close()
 
 
-def test_without_a_terminal_running_tasks_are_listed_after_a_while(
+def test_running_tasks_are_listed_after_a_while(
     store: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh.experiments.live_view, "QUIET_SECONDS", 0.05)
@@ -214,7 +214,7 @@ def test_without_a_terminal_running_tasks_are_listed_after_a_while(
     assert not view.reminder.is_alive()
 
 
-def test_running_tasks_are_not_listed_between_other_lines(
+def test_running_tasks_are_listed_only_then(
     store: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh.experiments.live_view, "QUIET_SECONDS", 0.5)

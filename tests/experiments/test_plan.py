@@ -152,9 +152,7 @@ def test_scores_and_gates_are_named_by_their_own_settings(planned: Planned) -> N
     ]
 
 
-def test_runs_of_two_grids_with_one_name_are_named_by_their_documents(
-    grid: Grid, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_equal_names_show_their_documents(grid: Grid, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [
         grid({"method": "random"}, settings={"epochs": 1}, documents=n).rename(tmp_path / f"{n}.toml") for n in (20, 30)
     ]
@@ -169,7 +167,7 @@ def test_runs_of_two_grids_with_one_name_are_named_by_their_documents(
 # Runs that cannot be done
 
 
-def test_encoders_that_cannot_be_loaded_and_layers_that_they_lack_are_refused(
+def test_missing_encoders_and_layers_are_refused(
     refused: Callable[..., list[str]], encoders: dict[str, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -219,9 +217,7 @@ def test_a_complement_needs_a_scorer(refused: Callable[..., list[str]]) -> None:
     assert count.startswith("5 runs of the grid cannot be done")
 
 
-def test_human_rationales_are_refused_where_there_are_none(
-    toy: Splits, refused: Callable[..., list[str]], tmp_path: Path
-) -> None:
+def test_missing_human_rationales_are_refused(toy: Splits, refused: Callable[..., list[str]], tmp_path: Path) -> None:
     bare = Splits(*(tuple(map(small.unmarked, part)) for part in (toy.train, toy.dev, toy.test)))
     write_toy(tmp_path / "bare", bare)
     write_toy(tmp_path / "half", Splits(toy.train, toy.dev, bare.test))
@@ -246,9 +242,7 @@ def test_human_rationales_are_refused_where_there_are_none(
     assert ("no train document" in lines[6], "no test document" in lines[8]) == (True, True)
 
 
-def test_data_that_cannot_be_read_and_too_many_folds_are_refused(
-    refused: Callable[..., list[str]], tmp_path: Path
-) -> None:
+def test_missing_data_and_too_many_folds_are_refused(refused: Callable[..., list[str]], tmp_path: Path) -> None:
     corpora = {"toy": {"data": "toy"}, "x": {"data": "no.csv"}}
     check(
         refused({"scorer": "attention", "folds": 99}, corpora=corpora),

@@ -159,9 +159,7 @@ def test_time_has_a_suitable_unit(seconds: float, unit: str, size: float) -> Non
     assert _x_label(made("evp"))[0] == "number of trials"
 
 
-def test_an_unknown_suffix_and_a_missing_matplotlib_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_written_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"must end in \.png, \.svg or \.pdf, got .*a\.gif"):
         plot_figure(made(), [tmp_path / "a.gif"])
     monkeypatch.setitem(sys.modules, "matplotlib", None)

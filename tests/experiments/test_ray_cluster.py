@@ -91,7 +91,7 @@ def test_a_node_checks_the_folder_of_runs_and_its_locks(tmp_path: Path) -> None:
         (8, 1, (), (4, 2, 0.0)),
     ],
 )
-def test_a_node_is_divided_like_one_machine(
+def test_a_node_is_divided(
     n_cores: int, n_gpus: int, memory: tuple[float, ...], expected: tuple[int, int, float]
 ) -> None:
     node = Node("a1", "big", n_cores, n_gpus)

@@ -81,12 +81,10 @@ class Struck(NamedTuple):
 
     store: RunStore
     result: GridResult
-    first_nodes: list[str]
-    """The node of each worker that started before, in their order."""
+    first_nodes: list[str]  # the node of each worker that started before, in their order
     nodes: list[str]
     victim: psutil.Process
-    finished: dict[str, str]
-    """The reports that were there before."""
+    finished: dict[str, str]  # the reports that were there before
 
 
 def read_reports(store: RunStore) -> dict[str, str]:
@@ -158,9 +156,7 @@ def test_finished_runs_are_not_repeated(
     assert read_reports(struck.store) == before
 
 
-def test_a_node_whose_markers_do_not_arrive_is_named(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_markers_must_arrive(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_executor, "marker_file", lambda *_about: tmp_path / "elsewhere")
     with pytest.raises(ClusterError, match=rf"does not see what node \S+ \(\S+\) writes to {re.escape(str(tmp_path))}"):
         RayExecutor(tmp_path, None, cluster.address)

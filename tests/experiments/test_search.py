@@ -157,7 +157,7 @@ def drawn(said: Saying) -> list[str]:
     return [line.partition(": ")[2] for line in said.lines if line.startswith("Trial")]
 
 
-def test_an_interrupted_search_draws_the_same_values(
+def test_an_interrupted_search_draws_the_same(
     splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, first, rest = Saying(), Saying(), Saying()
@@ -205,9 +205,7 @@ def test_a_folder_with_other_files_is_refused(splits: Splits, settings: dict[str
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_trial_that_diverges_is_reported_and_the_search_continues(
-    splits: Splits, settings: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_trial_may_diverge(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     said, others = Saying(), without(settings, "learning_rate")
     space = ["learning_rate=0.005,1e30"]
     best = search(splits, out=tmp_path / "search", trials=6, space=space, progress=said, **others)
@@ -230,9 +228,7 @@ def test_invalid_data_end_the_search(splits: Splits, settings: dict[str, Any], t
         search(bare, out=tmp_path / "search", human=0.5, progress=SILENT, **settings)
 
 
-def test_a_search_with_human_rationales_skips_documents_without(
-    toy: Splits, settings: dict[str, Any], tmp_path: Path
-) -> None:
+def test_documents_without_rationales_are_skipped(toy: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     splits = Splits((*toy.train[:16], *toy.train[-4:]), (*toy.dev[:8], toy.train[-1]), toy.test[:8])
     others = {**settings, "method": "human", "progress": SILENT}
     best = search(splits, out=tmp_path / "search", trials=1, space=["weight_decay=0.01:0.1"], **others)

@@ -47,16 +47,12 @@ KNOWN_BEFORE = ("row", "corpus", "seed", "method", "reads")
 @dataclass(frozen=True, slots=True)
 class _Layout:
     kind: Kind = "lines"
-    """lines: a metric over a setting; scatter: two metrics, one mark a run; evp: expected validation performance, the
-    best score of a search after each number of trials."""
-    x: str = ""
-    """The horizontal axis: a setting for lines, a metric for scatter, trials or seconds for evp."""
-    y: str = ""
-    """The vertical axis: a metric."""
-    by: str = ""
-    """The settings that make lines or marks, separated by commas."""
-    panels: str = "corpus"
-    """The setting that makes panels."""
+    # lines: a metric over a setting; scatter: two metrics, one mark a run; evp: expected validation performance, the
+    # best score of a search after each number of trials
+    x: str = ""  # the horizontal axis: a setting for lines, a metric for scatter, trials or seconds for evp
+    y: str = ""  # the vertical axis: a metric
+    by: str = ""  # the settings that make lines or marks, separated by commas
+    panels: str = "corpus"  # the setting that makes panels
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +61,8 @@ class FigureConfig(_Layout):
 
     where: Mapping[str, str] = field(default_factory=dict)
     """Draw only runs with these settings; several values are separated by commas."""
-    against: tuple[str, ...] = ()
-    """Rows whose mean is drawn as a flat line."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """Display names of axes, panels and lines."""
+    against: tuple[str, ...] = ()  # rows whose mean is drawn as a flat line
+    names: Mapping[str, str] = field(default_factory=dict)  # display names of axes, panels and lines
 
     def __post_init__(self) -> None:
         for name, default in DEFAULTS[self.kind].items():
@@ -83,11 +77,8 @@ class FigureConfig(_Layout):
 
 
 def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -> FigureConfig:
-    """Combine the [figure] of a grid file with options, which override it.
-
-    If the options set another kind, only the display names of the grid file are used.
-    """
-    # Axes and lines of one kind mean nothing for another, but names do.
+    """Combine the [figure] of a grid file with options, which override it."""
+    # If the options set another kind, only names are taken: axes and lines of one kind mean nothing for another.
     same_kind = "kind" not in options or options["kind"] == of_grid.get("kind", "lines")
     names: dict[str, Any] = {}
     for source in (of_grid, options):
@@ -209,10 +200,8 @@ def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureDat
         if drawn := tuple(line for line in lines if line.points):
             panels.append(Panel(name, drawn, tuple(_levels(results, config, name))))
     if not panels:
-        raise ConfigError(
-            f"There is nothing to draw: no finished run has {config.x} and {config.y}. "
-            "Choose others with `x`, `y` and `where`, or finish more runs."
-        )
+        hint = "Choose others with `x`, `y` and `where`, or finish more runs."
+        raise ConfigError(f"There is nothing to draw: no finished run has {config.x} and {config.y}. {hint}")
     return FigureData(config, tuple(panels), tuple(_remarks(chosen, config)))
 
 

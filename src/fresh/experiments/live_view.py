@@ -24,8 +24,6 @@ QUIET_SECONDS = 60.0  # without a terminal, seconds without a line until the run
 
 @dataclass(slots=True)
 class _TimeEstimate:
-    """Estimates the time left from the durations of similar tasks."""
-
     n_workers: int
     seconds: dict[tuple[str, str, str], tuple[float, ...]] = field(default_factory=dict)
 
@@ -186,7 +184,7 @@ class LiveView:
 
 def _format_cell(results: Sequence[RunResult]) -> str:
     values = metric_values(results, MAIN_METRIC)
-    if not results or not values:
+    if not values:
         return "·" * bool(results)
     mean = short(sum(values) / len(values))
     return mean if len(values) == len(results) else f"{mean} {len(values)}/{len(results)}"

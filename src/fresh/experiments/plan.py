@@ -28,7 +28,6 @@ from fresh.methods.baselines import keep_annotated
 from fresh.methods.config import FreshConfig
 from fresh.methods.fresh import check_ready
 from fresh.methods.rationales import check_rationales, split_folds
-from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.pipeline import RunSettings
 from fresh.progress import SILENT
@@ -142,6 +141,10 @@ def label_tasks(tasks: Sequence[Task]) -> list[Task]:
     return labeled
 
 
+def _count_layers(encoder: str) -> int:
+    return int(load_encoder(encoder).model.config.num_hidden_layers)
+
+
 @dataclass(frozen=True, slots=True)
 class _RunChecker:
     sources: Sources
@@ -152,7 +155,11 @@ class _RunChecker:
         # Sorted, so that each corpus is read once: only a few are kept in memory.
         for spec, run in sorted(runs, key=lambda pair: (pair[0].corpus, pair[0].seed)):
             try:
-                self._check_encoder(run.method.network)
+                network = run.method.network
+                n_layers = self._once("encoder", network.encoder, partial(_count_layers, network.encoder))
+                if network.layers != "all" and network.layers > n_layers:
+                    about = f"at most {n_layers} for the encoder {network.encoder}, got {network.layers}"
+                    raise ConfigError(f"layers must be all or {about}.")
                 self._once("corpus", self.sources.key(spec, run), partial(self.sources.summary, spec, run))
                 self._check_method(spec, run)
             except (ValueError, OSError, MissingExtraError) as error:
@@ -168,14 +175,6 @@ class _RunChecker:
         if isinstance(self.known[kind, name], Exception):
             raise self.known[kind, name]
         return self.known[kind, name]
-
-    def _check_encoder(self, network: NetworkConfig) -> None:
-        encoder = network.encoder
-        n_layers = self._once("encoder", encoder, lambda: int(load_encoder(encoder).model.config.num_hidden_layers))
-        if network.layers != "all" and network.layers > n_layers:
-            raise ConfigError(
-                f"layers must be all or at most {n_layers} for the encoder {encoder}, got {network.layers}."
-            )
 
     def _check_method(self, spec: RunSpec, run: RunSettings) -> None:
         # Missing extras, too many folds, and missing human rationales are refused.

@@ -51,8 +51,6 @@ class WorkerNode:
 
 @dataclass(slots=True)
 class _NodePool:
-    """The nodes of a cluster that can work in a folder of runs."""
-
     ray: Any
     store: RunStore
     data_dir: Path | None
@@ -142,8 +140,6 @@ class _WorkerActor:
 
 @dataclass(slots=True, eq=False)
 class _RayWorker:
-    """An actor, and its task."""
-
     actor: Any
     node: WorkerNode
     task: Task | None = None

@@ -71,10 +71,8 @@ class Scheduler:
     is_alone: bool = False  # whether a task of `retry_alone` is running
 
     def run(self, tasks: Sequence[Task]) -> dict[str, str]:
-        """Do all tasks; a failure affects only the tasks that need the failed one.
+        """Do all tasks, each of which comes after those that it needs, and return why each failed task failed.
 
-        :param tasks: Each after the tasks that it needs.
-        :return: Why each failed task failed, by its key.
         :raises StoreDeletedError: If the folder of runs is deleted meanwhile.
         """
         self.pending = self._unfinished(tasks)

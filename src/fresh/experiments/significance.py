@@ -80,10 +80,7 @@ class WelchTable:
         return {int(result.name): result.adjusted for result in holm(ps)}
 
     def to_table(self, marked: bool = True) -> Table:
-        """Format the table; differences that are significant after the correction are bold, unless runs are mixed.
-
-        :param marked: Whether to explain marks and bold cells, which CSV does not have.
-        """
+        """Format the table; differences that are significant after the correction are bold, unless runs are mixed."""
         labels = ("corpus", *self.names, self.compared_setting or "first − second")
         header = (*labels, "first", "second", "difference", "t", "df", "p", "p (Holm)")
         adjusted = self.adjusted()
@@ -98,9 +95,8 @@ class WelchTable:
         return Table(header, tuple(rows), tuple(self._records(adjusted)), len(labels), frozenset(bold), notes)
 
     def _label(self, one: ContrastTest) -> tuple[str, ...]:
-        values = f"{one.contrast.first} − {one.contrast.second}"
-        common = (one.common["corpus"], *(one.common.get(name, MISSING) for name in self.names))
-        return (*common, values if self.compared_setting else str(one.contrast))
+        values = f"{one.contrast.first} − {one.contrast.second}" if self.compared_setting else str(one.contrast)
+        return one.common["corpus"], *(one.common.get(name, MISSING) for name in self.names), values
 
     def _records(self, adjusted: dict[int, float]) -> Iterator[dict[str, object]]:
         for number, one in enumerate(self.tests):

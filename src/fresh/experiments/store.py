@@ -129,10 +129,9 @@ class RunStore:
 
     def check_plans(self, names: Sequence[str]) -> None:
         """Raise unless all plans still exist; if one does not, the whole folder was probably deleted."""
-        if not all(self.plan_file(name).exists() for name in names):
-            raise StoreDeletedError(
-                f"{self.path} was deleted or moved; runs were stopped. Repeat the command to start again."
-            )
+        if missing := ", ".join(name for name in names if not self.plan_file(name).exists()):
+            hint = "Unfinished runs were stopped. To start again, repeat the same command."
+            raise StoreDeletedError(f"{self.path} was deleted or moved: the plan of {missing} is missing. {hint}")
 
     def experiments(self) -> list[str]:
         """List the experiments in this folder."""

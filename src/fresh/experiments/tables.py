@@ -64,10 +64,7 @@ class Cell:
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def relative_to(self, reference: Sequence[float], mixed: Iterable[str] = ()) -> "Cell":
-        """Divide by the mean of a reference; if there is none, or its mean is 0, the cell becomes empty.
-
-        :param mixed: How the runs of the reference differ besides the seed.
-        """
+        """Divide by the mean of a reference, whose runs may be `mixed`; without one, or by 0, the cell is empty."""
         mean = statistics.fmean(reference) if reference else 0.0
         values = tuple(value / mean for value in self.values) if mean else ()
         return replace(self, values=values, mixed=tuple(dict.fromkeys((*self.mixed, *mixed))))
@@ -108,10 +105,7 @@ class PivotTable:
                 yield from ((row, column) for row, mean in means.items() if mean == max(means.values()))
 
     def to_table(self, marked: bool = True) -> Table:
-        """Format the table.
-
-        :param marked: Whether to explain marks and bold cells, which CSV does not have.
-        """
+        """Format the table; unless `marked`, without notes on bold cells and marks, which CSV does not have."""
         n_labels, rows, columns = len(self.row_names), self.rows, self.columns
         header = (*self.row_names, *(", ".join(column) for column in columns))
         lines = [(*row, *(str(self.cells.get((row, column), MISSING)) for column in columns)) for row in rows]
