@@ -85,10 +85,7 @@ def test_a_line_is_named_by_the_settings_that_its_runs_have() -> None:
     made = [*LENGTHS, *seeds("random", 0.5, settings={"method": "random", "ratio": 0.1})]
     assert compute(made, by="method,scorer").names == ["fresh, a", "fresh, b", "random"]
     assert compute(made, by="scorer").names == ["a", "b", "–"]
-
-
-def test_runs_of_one_point_that_differ_are_reported() -> None:
-    data = compute(LENGTHS)
+    data = compute(LENGTHS)  # runs of one point that differ are reported
     assert data.names == ["fresh"]
     assert data.remarks[0].startswith("Runs of one point also differ in: scorer.")
 
@@ -181,7 +178,6 @@ GRID = {"corpus": ["sst", "movies"], "seed": [0, 1]}
 Problems = Callable[..., list[str]]
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"kind": "pie"}, "kind must be 'lines' or 'scatter' or 'evp', got 'pie'"),
     ({"x": "ration"}, "ration is not a setting of these runs. Did you mean ratio"),
     ({"panels": "corpuss"}, "corpuss is not a setting of these runs"),
     ({"kind": "scatter", "x": "ratio"}, "ratio is not a metric of these runs. There are: AUPRC of scores"),

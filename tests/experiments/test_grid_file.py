@@ -95,8 +95,7 @@ def test_the_most_specific_setting_wins_whichever_name_is_used(expand: Expand) -
 
 def test_a_setting_of_a_corpus_is_left_out_where_a_method_does_not_have_it(expand: Expand) -> None:
     full, ours = expand({"method": "full_text"}, {"scorer": "attention"}, corpora={"toy": OWN["toy"]})
-    assert "ratio" not in full.settings
-    assert ours.settings["ratio"] == 0.2
+    assert ("ratio" not in full.settings, ours.settings["ratio"]) == (True, 0.2)
 
 
 @pytest.mark.parametrize(
@@ -244,12 +243,9 @@ def test_a_setting_of_a_scorer_applies_to_the_runs_with_that_scorer(expand: Expa
     assert [(spec.settings["scorer"], spec.settings["steps"]) for spec in others] == 2 * [("integrated_gradients", "5")]
 
 
-def test_a_setting_that_a_row_gives_itself_is_not_left_out(expand: Expand) -> None:
+def test_a_row_s_own_setting_stays_and_a_method_is_overridden_where_no_row_has_another(expand: Expand) -> None:
     [spec] = expand({"method": "full_text", "ratio": 0.2}, grid=SST, given=("ratio=0.3",))
     assert spec.settings["ratio"] == "0.3"
-
-
-def test_a_method_is_overridden_where_no_row_has_another(expand: Expand) -> None:
     rows = {"name": "ours"}, {"name": "theirs", "method": "lei"}
     assert names(expand(*rows, grid=SST, given=("method=lei",))) == ["sst, ours, seed 0", "sst, theirs, seed 0"]
 
@@ -370,9 +366,7 @@ def test_right_names_are_accepted(problems: Problems) -> None:
         "grid": {"corpus": ["sst", "mine"], "seed": [0, 1]},
     }
     assert problems(row, drawn, **parts, overrides={"corpus": ["sst", "mine"], "train.patience": "3"}) == []
-
-
-def test_a_corpus_that_only_overrides_leave_out_is_accepted(problems: Problems) -> None:
+    # So is a corpus that only overrides leave out.
     grid = {"corpus": ["sst", "mine"]}
     assert problems({}, grid=grid, corpora={**MINE, "sst": {"epochs": 1}}, overrides=SST) == []
     assert problems({}, grid=SST, corpora=MINE, overrides={"corpus": "mine"}) == []
@@ -400,9 +394,7 @@ def test_a_row_has_the_same_settings_for_each_seed(problems: Problems) -> None:
     for problem, corpus in zip(found, ("sst", "movies"), strict=True):
         assert problem.startswith(f"{corpus}, ours, seed 0 and {corpus}, ours, seed 2 are in one row, but differ: ")
     assert problems(*rows, grid=SST, overrides={"epochs": "1"}) == []
-
-
-def test_a_row_may_differ_between_corpora_and_have_several_parts(problems: Problems) -> None:
+    # A row may differ between corpora, and have several parts.
     assert problems({"name": "a", "corpus": "sst", "epochs": 3}, {"name": "a", "corpus": "movies", "epochs": 4}) == []
     assert problems({"name": "a", "seed": 0}, {"name": "a", "seed": 1}, {"name": "a"}, grid=SST) == []
 

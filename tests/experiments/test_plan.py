@@ -16,6 +16,7 @@ from fresh.experiments.store import RunStore
 
 Planned = Callable[..., list[Task]]
 Grid = Callable[..., Path]
+Refused = Callable[..., list[str]]
 
 
 @pytest.fixture
@@ -74,17 +75,6 @@ def test_shared_work_is_done_once_and_first(planned: Planned) -> None:
     assert alone == ["fresh, attention, folds 2", "random", "bastings, epochs 3, patience 1"]
 
 
-def test_work_is_shared_by_runs_with_equal_settings(planned: Planned) -> None:
-    cuts = ["top_k", "contiguous"]
-    tasks = planned(
-        {"scorer": "attention", "epochs": [1, 2], "dropout": [0.0, 0.1]},
-        {"method": "lei", "discretizer": cuts, "ratio": [0.1, 0.2]},
-        {"method": "bastings", "discretizer": cuts},
-    )
-    kinds = [task.kind for task in tasks]
-    assert (kinds.count("support"), kinds.count("gate")) == (4, 3)
-
-
 def test_the_corpus_with_the_most_words_comes_first(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
     corpora = {f"of{n_train}": {"data": write_toy(tmp_path / f"of{n_train}", toy, n_train).name} for n_train in (8, 48)}
     settings = small.settings(encoders["bert"])
@@ -120,7 +110,7 @@ def test_a_task_is_named_by_what_it_is(planned: Planned) -> None:
     assert str(planned({"name": "ours"})[1]) == "toy, scores, seed 0"
 
 
-def test_support_models_are_named_by_the_settings_that_differ(planned: Planned) -> None:
+def test_shared_work_is_named_by_its_settings_that_differ(planned: Planned) -> None:
     rates = {"learning_rate": [0.001, 0.002]}
     full = {"method": "full_text", "pooling": ["mean", "start"], **rates}
     assert labels(planned(full, {"method": "full_text", "epochs": 1})) == [
@@ -130,18 +120,12 @@ def test_support_models_are_named_by_the_settings_that_differ(planned: Planned) 
         "toy, support model, start, epochs 2, learning_rate 0.002, seed 0",
         "toy, support model, epochs 1, learning_rate 0.005, seed 0",
     ]
-
-
-def test_settings_that_do_not_differ_are_not_part_of_a_name(planned: Planned) -> None:
     ratios = {"scorer": "attention", "ratio": [0.1, 0.2]}
     assert labels(planned(ratios, {"method": "lei", "ratio": 0.2, "epochs": 1}, grid={"seed": [0, 1]})) == [
         *("toy, support model, seed 0", "toy, scores of attention, seed 0"),
         *("toy, support model, seed 1", "toy, scores of attention, seed 1"),
         *("toy, gate of lei, seed 0", "toy, gate of lei, seed 1"),
     ]
-
-
-def test_scores_and_gates_are_named_by_their_own_settings(planned: Planned) -> None:
     gates = {"method": "lei", "ratio": [0.1, 0.2], "discretizer": ["top_k", "contiguous"], "epochs": 1}
     assert labels(planned({"scorer": "integrated_gradients", "steps": [2, 3]}, gates)) == [
         "toy, support model, seed 0",
@@ -183,7 +167,7 @@ def test_missing_encoders_and_layers_are_refused(
     )
 
 
-def test_all_invalid_runs_are_listed(refused: Callable[..., list[str]]) -> None:
+def test_all_invalid_runs_are_listed(refused: Refused) -> None:
     lines = refused(
         {"name": "fine", "scorer": "attention"},
         {"name": "a", "method": ["lei", "bastings"], "scorer": "attention"},
@@ -211,7 +195,7 @@ def test_all_invalid_runs_are_listed(refused: Callable[..., list[str]]) -> None:
     )
 
 
-def test_a_complement_needs_a_scorer(refused: Callable[..., list[str]]) -> None:
+def test_a_complement_needs_a_scorer(refused: Refused) -> None:
     lacking = ("tagger", True), ("folds", 2), ("scorer", "random"), ("method", "full_text"), ("method", "random")
     [count, *_] = refused(*({name: value, "reads": "complement"} for name, value in lacking))
     assert count.startswith("5 runs of the grid cannot be done")

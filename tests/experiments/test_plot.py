@@ -57,9 +57,7 @@ def test_lines_differ_in_more_than_color() -> None:
     assert [line.get_color() for line in lines] == list(COLORS)
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 7
     assert len({line.get_linestyle() for line in lines}) >= len(STYLES) - 1
-
-
-def test_the_marks_of_forty_rows_differ() -> None:
+    # So do the marks of forty rows.
     [axes] = draw_figure(made("scatter", n_lines=40, n_panels=1), Figure).axes
     marks = [drawn for drawn in axes.collections if len(np.asarray(drawn.get_offsets()))]
     looks = {(str(mark.get_edgecolor()), str(mark.get_paths()[0].vertices)) for mark in marks}
@@ -133,9 +131,6 @@ def test_axes_panels_and_lines_may_have_other_names() -> None:
     assert (first.get_xlabel(), first.get_ylabel()) == ("share", "score")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["line 0 of $x_1$", "ours", "whole"]
     assert set(names) <= set(drawn.all_names)
-
-
-def test_axes_of_a_search_may_have_other_names() -> None:
     names = {"trials": "tries", "dev macro-F1": "score on dev"}
     figure = draw_figure(replace(made("evp", n_panels=1), config=FigureConfig("evp", names=names)), Figure)
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("tries", "expected best score on dev")

@@ -75,7 +75,7 @@ def test_values_that_cannot_be_searched_are_refused(text: str, message: str) -> 
     assert str(caught.value).startswith(message)
 
 
-def test_the_search_for_lei_is_that_of_the_paper() -> None:
+def test_default_spaces_are_valid_and_that_of_lei_is_the_papers() -> None:
     found = _read_space((), resolve_settings("x.csv", None, None, {"method": "lei"}))
     assert found == [Span("lambda_1", (), 0.01, 1, log=True), Span("lambda_2", (0, 0.5, 1, 2), factor="lambda_1")]
     assert search.__kwdefaults__["trials"] == 20  # type: ignore[index]
