@@ -76,10 +76,7 @@ def gate_context(discretizer: str, context: RunContext) -> RunContext:
 
 
 def save_scores(folder: Path, splits: Splits, config: FreshConfig, support: SupportModel, context: RunContext) -> None:
-    """Score all documents in the precision of training, and write the scores to a file.
-
-    :param context: The context in which the support model was trained.
-    """
+    """Score all documents in the precision of training, and write the scores and the training's notes to a file."""
     scorer = build_scorer(config, support, None)
     arrays: dict[str, np.ndarray] = {"notes": np.array(context.notes, dtype=str)}
     for part in PARTS:

@@ -181,18 +181,13 @@ class FigureData:
 
 
 def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureData:
-    """Compute what a figure shows.
-
-    :param results: All runs of the experiment; flat lines may show runs that `where` leaves out.
-    """
+    """Compute what a figure shows of all runs of an experiment; flat lines may show runs that `where` leaves out."""
     _check_config(results, config)
     chosen = unique_runs(select(results, config.where))
     if config.kind == "evp":
         chosen = [run for run in chosen if TRIAL.search(run.row)]
         if not chosen:
-            raise ConfigError(
-                "The kind evp shows searches, but none of these runs is a trial. Choose lines or scatter."
-            )
+            raise ConfigError("The kind evp shows searches, but none of these runs is a trial. Choose another kind.")
     points_of = {"lines": _points_over_setting, "scatter": _points_of_runs, "evp": _points_of_searches}[config.kind]
     panels: list[Panel] = []
     for name, runs in group_by(chosen, lambda run: format_value(run.get(config.panels))).items():
@@ -233,10 +228,8 @@ def _points_over_setting(runs: Sequence[RunResult], config: FigureConfig) -> Ite
         try:
             by_x.setdefault(float(run.get(config.x)), []).append(run)
         except ValueError:
-            raise ConfigError(
-                f"{config.x} is {run.get(config.x)!r} in {run.row}, which is not a number. Choose another setting with "
-                "`x`, or leave out those runs with `where`."
-            ) from None
+            problem = f"{config.x} is {run.get(config.x)!r} in {run.row}, which is not a number"
+            raise ConfigError(f"{problem}. Choose another `x`, or leave out those runs with `where`.") from None
     for x in sorted(by_x):
         if values := metric_values(by_x[x], config.y):
             yield _mean_point(x, values, by_x[x])
@@ -284,10 +277,7 @@ def _remarks(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[str]:
 
 
 def expected_curve(scores: Sequence[float]) -> list[float]:
-    """Compute the expected validation performance (Dodge et al., 2019) from the dev scores of all trials.
-
-    That is the mean of the best of n trials, drawn with replacement from those that were made, for n from 1 to all.
-    """
+    """Compute the mean of the best of n scores, drawn with replacement, for n from 1 to all (Dodge et al., 2019)."""
     values, counts = np.unique(np.asarray(scores, dtype=np.float64), return_counts=True)
     # The best of n draws is at most a score when all n are: the share of such scores to the power of n.
     shares = np.cumsum(counts) / len(scores)

@@ -161,10 +161,8 @@ def _check_method(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> I
     yield from (f"`overrides`: {suggest(method, 'a method', METHODS)}" for method in unknown)
     own = [_as_list(_short_names(row)["method"]) for row in content["rows"] if "method" in row]
     if methods and not unknown and any(given != methods for given in own):
-        yield (
-            "`overrides`: method cannot be changed, because some rows set another method, so the table would be "
-            "mislabeled. Remove it, or add a row with that method to the file."
-        )
+        hint = "Remove it, or add a row with that method to the file."
+        yield f"`overrides`: method cannot be changed, because some rows set another method, and their names. {hint}"
 
 
 def _check_labels(runs: Sequence[tuple[RunSpec, Mapping[str, Any]]]) -> Iterator[str]:
@@ -324,10 +322,7 @@ def _scale_ratio(settings: Mapping[str, Any], usual: float | None) -> dict[str, 
 def draw_trials(
     row: Mapping[str, Any], method: str, seed: int, overrides: Collection[str] = ()
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Draw the values of searched settings for each trial, with a suffix for the name of the row.
-
-    A row without a search is a single trial without values.
-    """
+    """Draw the values of each trial, with a suffix for the name of the row; without a search, there is one trial."""
     draw, n_trials = row.get("draw", {}), row.get("trials", N_TRIALS)
     if not isinstance(draw, Mapping):
         raise ConfigError(f"draw must be a table, as in draw = {{ lambda_1 = '0.01:1:log' }}, got {draw!r}.")

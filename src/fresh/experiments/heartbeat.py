@@ -55,10 +55,7 @@ class Heartbeat:
             self.path.unlink(missing_ok=True)
 
     def read(self, since: float = 0.0) -> str:
-        """Read the progress; empty if there is none.
-
-        :param since: When the task started; an older file is from a worker that was killed.
-        """
+        """Read the progress; empty if there is none since the task started, as after a worker was killed."""
         try:
             return self.path.read_text(encoding="utf-8") if self.path.stat().st_mtime >= since - CLOCK_SLACK else ""
         except (OSError, ValueError):

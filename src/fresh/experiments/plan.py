@@ -56,10 +56,7 @@ class Task:
 
 
 def plan_all(grids: Sequence[CheckedGrid], data_dir: Path | None, store: RunStore) -> dict[str, list[Task]]:
-    """List all tasks of each grid, each after the tasks that it needs; refuse grids with invalid runs.
-
-    Writes the plans to the folder of runs, for tables, and digests of the corpora, for later plans.
-    """
+    """List all tasks of each grid in their order, and write the plans; refuse grids with invalid runs."""
     sources = Sources(data_dir, store)
     checker = _RunChecker(sources)
     problems: list[str] = []

@@ -117,9 +117,8 @@ def get_result(ray: Any, node: Node, reference: Any) -> Any:
     try:
         return ray.get(reference)
     except (ray.exceptions.RayError, RuntimeError) as error:
-        raise ClusterError(
-            f"Node {node.name} cannot work: {_first_line(error)} All nodes need the same installation of fresh."
-        ) from error
+        reason = f"{_first_line(error)} All nodes need the same installation of fresh."
+        raise ClusterError(f"Node {node.name} cannot work: {reason}") from error
 
 
 def _first_line(error: BaseException) -> str:
@@ -165,9 +164,8 @@ def installed_version() -> str:
 def check_version(node: Node, version: str) -> None:
     """Refuse a node with another version of fresh, whose results may differ."""
     if version != installed_version():
-        raise ClusterError(
-            f"Node {node.name} has fresh {version}, this machine {installed_version()}. Install one version on both."
-        )
+        versions = f"{version}, this machine {installed_version()}"
+        raise ClusterError(f"Node {node.name} has fresh {versions}. Install one version on both.")
 
 
 def marker_file(store: RunStore, token: str, node_id: str = "") -> Path:

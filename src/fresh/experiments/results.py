@@ -72,10 +72,7 @@ def read_results(store: RunStore, experiment: str | None) -> list[RunResult]:
 
 
 def select(results: Sequence[RunResult], conditions: Mapping[str, str]) -> list[RunResult]:
-    """Select the results whose settings have the given values; commas separate several values.
-
-    A value may itself contain commas, as the names of many rows do.
-    """
+    """Select the results whose settings have the given values, separated by commas, which they may contain, too."""
     check_names(results, conditions)
     chosen = list(results)
     for name, values in conditions.items():
@@ -211,10 +208,8 @@ def damaged_reports(results: Sequence[RunResult]) -> Iterator[str]:
     """Name the reports that cannot be read, and say what to do."""
     for result in unique_runs(results):
         if result.damaged:
-            yield (
-                f"damaged: {result.damaged}, the report of {result}, has no metrics that can be read. "
-                "Repeat the `fresh run` command to redo the run."
-            )
+            problem = f"damaged: {result.damaged}, the report of {result}, has no metrics that can be read"
+            yield f"{problem}. Repeat the `fresh run` command to redo the run."
 
 
 # The manifest: everything that is known about the runs of an experiment

@@ -148,9 +148,7 @@ def parse_contrast(results: Sequence[RunResult], text: str) -> Contrast:
     """Parse SETTING=FIRST:SECOND."""
     name, sign, values = text.partition("=")
     if not sign or ":" not in values:
-        raise ConfigError(
-            f"{text!r} is not a comparison. Write SETTING=FIRST:SECOND, for example discretizer=top_k:contiguous."
-        )
+        raise ConfigError(f"{text!r} is not a comparison. Write SETTING=FIRST:SECOND, as in scorer=random:attention.")
     check_names(results, [name])
     known = {format_value(result.get(name)) for result in results}
     # Values may contain colons, as 0.05:0.5: of all ways to divide the text, take the first with two known values.
@@ -161,10 +159,9 @@ def parse_contrast(results: Sequence[RunResult], text: str) -> Contrast:
 
 
 def welch_table(results: Sequence[RunResult], contrasts: Sequence[Contrast], metric: str = MAIN_METRIC) -> WelchTable:
-    """Compare runs that differ only in the compared setting and the seed.
+    """Compare runs that differ only in the compared setting and the seed; rows on each corpus, whatever their settings.
 
-    Rows are compared on each corpus, whatever their settings. If runs of one row differ in more than the seed, they are
-    compared only with matching runs.
+    If runs of one row differ in more than the seed, they are compared only with matching runs.
     """
     check_metrics(results, [metric])
     tests: list[ContrastTest] = []
@@ -179,9 +176,9 @@ def welch_table(results: Sequence[RunResult], contrasts: Sequence[Contrast], met
                 test = welch(first.values, second.values)
                 tests.append(ContrastTest(contrast, dict(settings), first, second, test))
     if not tests:
+        asked, hint = ", ".join(map(str, contrasts)), "Compare rows, as in row=FIRST:SECOND, or finish more runs."
         raise ConfigError(
-            f"There is nothing to compare for {', '.join(map(str, contrasts))}: no two finished runs differ only in "
-            "it and the seed. Compare rows, as in row=FIRST:SECOND, or finish more runs."
+            f"There is nothing to compare for {asked}: no two runs differ only in it and the seed. {hint}"
         )
     return WelchTable(tuple(tests), tuple(results))
 

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -74,8 +74,10 @@ class Sources:
         key = self.key(spec, run)
         if key not in self.summaries:
             # Stamp files before reading them: with later stamps, a change during reading would go unnoticed.
-            path = self._cache_file(key, spec, run)
-            summary = None if path is None else _read_summary(path)
+            path, summary = self._cache_file(key, spec, run), None
+            match None if path is None else read_record(path):
+                case {"digest": str(known), "n_words": int(n_words)}:
+                    summary = CorpusSummary(known, n_words)
             if summary is None:
                 splits = self.splits(spec, run)
                 digests = [dataset_digest(part) for part in (splits.train, splits.dev, splits.test)]
@@ -103,8 +105,8 @@ class Sources:
         # The name changes with every change of a file; None for too many files.
         if self.store is None:
             return None
-        names = (*spec.data, run.config.data.dev, run.config.data.test) if spec.data else (self.data_dir,)
-        paths = tuple(Path(name) for name in names if name)
+        custom = (*spec.data, run.config.data.dev, run.config.data.test) if spec.data else (str(self.data_dir or ""),)
+        paths = tuple(Path(name) for name in custom if name)
         if paths not in self.stamps:
             self.stamps[paths] = _stamp_files(paths)
         stamps = self.stamps[paths]
@@ -112,30 +114,17 @@ class Sources:
         return None if stamps is None else self.store.path / "known" / f"{name}.json"
 
 
-def _read_summary(path: Path) -> CorpusSummary | None:
-    match read_record(path):
-        case {"digest": str(digest), "n_words": int(n_words)}:
-            return CorpusSummary(digest, n_words)
-    return None
-
-
 def _stamp_files(paths: Sequence[Path]) -> list[FileStamp] | None:
     # ctime too: `cp -p`, `tar` and `rsync -t` set mtime, so a file may change and keep its size and mtime.
     stamps: list[FileStamp] = []
-    for file in (file for path in paths for file in _walk(path)):
+    walks = ([(path.parent, [], [path.name])] if path.is_file() else os.walk(path, followlinks=True) for path in paths)
+    for file in (Path(folder) / name for walk in walks for folder, _, names in walk for name in names):
         with contextlib.suppress(FileNotFoundError):  # a broken link, or deleted since
             stat = file.stat()
             stamps.append((str(file.absolute()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
         if len(stamps) > MAX_FILES:
             return None
     return sorted(stamps)
-
-
-def _walk(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
-        yield from [path] if path.exists() else []
-    for folder, _, names in os.walk(path, followlinks=True):
-        yield from (Path(folder) / name for name in names)
 
 
 @functools.cache
@@ -161,12 +150,9 @@ def _check_classes(splits: Splits, spec: RunSpec) -> None:
         return
     # The sample is a prefix of a fixed random order, so the least size that has a document of each class is known.
     labels = [splits.train[place].label for place in _random_order(len(splits.train))]
-    least = max(map(labels.index, set(labels))) + 1
+    least, classes = max(map(labels.index, set(labels))) + 1, f"{len(set(labels))} classes of {spec.corpus}"
     if spec.documents < least:
-        raise DataError(
-            f"documents = {spec.documents} is too few for all {len(set(labels))} classes of {spec.corpus}. "
-            f"Set documents={least} or more."
-        )
+        raise DataError(f"documents = {spec.documents} is too few for all {classes}. Set documents={least} or more.")
 
 
 def _remember(items: dict[str, Item], key: str, make: Callable[[], Item]) -> Item:

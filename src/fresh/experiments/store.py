@@ -51,11 +51,7 @@ class RunStore:
 
     @contextmanager
     def claim(self, key: str, wait: bool = False) -> Iterator[None]:
-        """Hold the lock of a task.
-
-        :param wait: Wait for the lock instead of raising an error.
-        :raises BusyError: If another process holds it.
-        """
+        """Hold the lock of a task; if another process holds it, wait or raise a `BusyError`."""
         path = self.path / "claims" / key
         path.parent.mkdir(parents=True, exist_ok=True)
         # flock, not a lock file: the kernel releases it however the process ends, so that no stale lock is left.

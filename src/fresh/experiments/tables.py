@@ -206,8 +206,7 @@ def _sort_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
 def divide_by_row(table: PivotTable, results: Sequence[RunResult], row: str) -> PivotTable:
     """Divide all metrics by the mean of one row in the same column, over runs with the same settings.
 
-    :param results: All runs; the table may leave out the row.
-    :param row: The label of the row: values of the settings that make rows, separated by commas.
+    :param row: Values of the settings that make rows, separated by commas; the table may leave out this row.
     """
     names = [name for name in table.row_names if name not in table.split]
     by_row = group_by(results, lambda result: ", ".join(_label(result, names, "")))

@@ -123,10 +123,10 @@ class Worker:
             raise DataError(f"The data of {spec.corpus} or its encoder changed during the experiment. Start it again.")
         if task.kind == "support":
             context = self._context(self.store.shared_folder(task.key), run, digest)
-            if is_trained(run.method.train, context.with_name(SUPPORT)):
-                return False
-            train_support_model(self.sources.usable_splits(spec, run), run.method, context)
-            return True
+            is_done = is_trained(run.method.train, context.with_name(SUPPORT))
+            if not is_done:
+                train_support_model(self.sources.usable_splits(spec, run), run.method, context)
+            return not is_done
         if task.kind == "run":
             if self.store.read_report(task.key) is not None:
                 return False
