@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 
 from experiments import run, run_keys
 from fresh.errors import ConfigError
-from fresh.experiments.figures import (
-    FigureConfig,
-    FigureData,
-    Level,
-    Point,
-    expected_curve,
-    figure_data,
-    read_figure_config,
-)
+from fresh.experiments.figures import FigureConfig, Level, Point, expected_curve, figure_data, read_figure_config
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import METRICS
 from made_up_runs import Made, results, seeds
@@ -41,7 +33,7 @@ TRIALS = [trial(0, 0.2), trial(1, 0.8), trial(2, 0.5), trial(0, 0.6, 1), trial(1
 SEARCH = [*TRIALS, *seeds("ours", 0.7, 0.9, metrics={"dev macro-F1": 0.75})]
 
 
-def compute(made: list[Made], **options: Any) -> FigureData:
+def compute(made: list[Made], **options: Any) -> Any:
     return figure_data(results(made), read_figure_config({}, options))
 
 

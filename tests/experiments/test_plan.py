@@ -193,12 +193,14 @@ def test_all_invalid_runs_are_listed(refused: Refused) -> None:
         "epochs must be at least 1, got 0.",
         *("  toy, e, seed 0", "  toy, e, seed 1"),
     )
-
-
-def test_a_complement_needs_a_scorer(refused: Refused) -> None:
+    # A complement needs a scorer.
     lacking = ("tagger", True), ("folds", 2), ("scorer", "random"), ("method", "full_text"), ("method", "random")
     [count, *_] = refused(*({name: value, "reads": "complement"} for name, value in lacking))
     assert count.startswith("5 runs of the grid cannot be done")
+    [_, problem, run] = refused({"corpus": ["sst", "toy"]})
+    assert problem.startswith("sst is the name of a corpus.")
+    assert problem.endswith("data_dir=FOLDER.")
+    assert run == "  sst, fresh, seed 0"
 
 
 def test_missing_human_rationales_are_refused(toy: Splits, refused: Callable[..., list[str]], tmp_path: Path) -> None:
@@ -249,13 +251,6 @@ def test_rows_that_differ_only_in_speed_are_refused(planned: Planned, refused: C
     )
     usual = {"name": "usual", "method": "full_text", "pooling": "auto"}
     assert len([task for task in planned(slow, usual, {**fast, "epochs": 9}) if task.kind == "run"]) == 2
-
-
-def test_a_corpus_of_the_paper_needs_its_folder(refused: Callable[..., list[str]]) -> None:
-    [_, problem, run] = refused({"corpus": ["sst", "toy"]})
-    assert problem.startswith("sst is the name of a corpus.")
-    assert problem.endswith("data_dir=FOLDER.")
-    assert run == "  sst, fresh, seed 0"
 
 
 @pytest.mark.parametrize(

@@ -87,10 +87,8 @@ def _check_address(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
-        raise ClusterError(
-            f"No Ray cluster answers at {address}: {error}. Start one with `ray start --head`, "
-            "or leave out the address to use this machine alone."
-        ) from error
+        hint = "Start one with `ray start --head`, or leave out the address to use this machine alone."
+        raise ClusterError(f"No Ray cluster answers at {address}: {error}. {hint}") from error
 
 
 def alive_nodes(ray: Any) -> list[Node]:

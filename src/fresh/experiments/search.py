@@ -86,9 +86,8 @@ def read_span(text: str, method: str) -> Span:
     except ValueError:
         span = Span(name)
     if not span.low < span.high or (span.log and span.low <= 0) or values.count(":") > 1 + span.log:
-        raise ConfigError(
-            f"{text!r} cannot be searched. Write name=low:high, name=low:high:log or name=one,two,three, with numbers."
-        )
+        forms = "name=low:high, name=low:high:log or name=one,two,three"
+        raise ConfigError(f"{text!r} cannot be searched. Write {forms}, with numbers.")
     return span
 
 
@@ -146,9 +145,8 @@ def search(
 def _read_space(space: Sequence[str], run: RunSettings) -> list[Span]:
     method = run.config.method
     if not space and method not in SPACES:
-        raise ConfigError(
-            f"The method {method} has no default search space. Set one, as in space='learning_rate=1e-5:1e-3:log'."
-        )
+        example = "space='learning_rate=1e-5:1e-3:log'"
+        raise ConfigError(f"The method {method} has no default search space. Set one, as in {example}.")
     spans = read_spans(space or SPACES[method], method)
     edges = {span.name: span.choices or (span.low, span.high) for span in spans}
     for span in spans:

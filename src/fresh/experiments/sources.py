@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -105,8 +106,10 @@ class Sources:
         # The name changes with every change of a file; None for too many files.
         if self.store is None:
             return None
-        custom = (*spec.data, run.config.data.dev, run.config.data.test) if spec.data else (str(self.data_dir or ""),)
-        paths = tuple(Path(name) for name in custom if name)
+        if spec.data:
+            paths = tuple(Path(name) for name in (*spec.data, run.config.data.dev, run.config.data.test) if name)
+        else:
+            paths = () if self.data_dir is None else (self.data_dir,)
         if paths not in self.stamps:
             self.stamps[paths] = _stamp_files(paths)
         stamps = self.stamps[paths]
@@ -117,8 +120,9 @@ class Sources:
 def _stamp_files(paths: Sequence[Path]) -> list[FileStamp] | None:
     # ctime too: `cp -p`, `tar` and `rsync -t` set mtime, so a file may change and keep its size and mtime.
     stamps: list[FileStamp] = []
-    walks = ([(path.parent, [], [path.name])] if path.is_file() else os.walk(path, followlinks=True) for path in paths)
-    for file in (Path(folder) / name for walk in walks for folder, _, names in walk for name in names):
+    folders = itertools.chain.from_iterable(os.walk(path, followlinks=True) for path in paths if path.is_dir())
+    inside = (Path(folder) / name for folder, _, names in folders for name in names)
+    for file in itertools.chain((path for path in paths if not path.is_dir()), inside):
         with contextlib.suppress(FileNotFoundError):  # a broken link, or deleted since
             stat = file.stat()
             stamps.append((str(file.absolute()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
