@@ -161,8 +161,8 @@ def _check_method(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> I
     yield from (f"`overrides`: {suggest(method, 'a method', METHODS)}" for method in unknown)
     own = [_as_list(_short_names(row)["method"]) for row in content["rows"] if "method" in row]
     if methods and not unknown and any(given != methods for given in own):
-        hint = "Remove it, or add a row with that method to the file."
-        yield f"`overrides`: method cannot be changed, because some rows set another method, and their names. {hint}"
+        hint = "The table would be mislabeled. Remove it, or add a row with that method to the file."
+        yield f"`overrides`: method cannot be changed, because some rows set another method. {hint}"
 
 
 def _check_labels(runs: Sequence[tuple[RunSpec, Mapping[str, Any]]]) -> Iterator[str]:

@@ -120,11 +120,8 @@ def search(
     splits = read_usable_splits(data, data_dir, run, progress)
     own = {name: value for name, value in run_identity(run, splits, None).items() if name != "train.epochs"}
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
-    study = _open_study(
-        optuna,
-        Path(out),
-        {**own, **lasting, "space": [f"{span}{f' * {span.factor}' if span.factor else ''}" for span in spans]},
-    )
+    drawn = [f"{span} * {span.factor}" if span.factor else repr(span) for span in spans]
+    study = _open_study(optuna, Path(out), {**own, **lasting, "space": drawn})
     # Written with the best values, so that `fresh train --config best.toml` trains the same model.
     fixed = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
     context = RunContext(progress=progress, feature_store=FeatureStore(run.method.train.engine))

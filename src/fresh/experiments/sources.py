@@ -123,7 +123,7 @@ def _stamp_files(paths: Sequence[Path]) -> list[FileStamp] | None:
     folders = itertools.chain.from_iterable(os.walk(path, followlinks=True) for path in paths if path.is_dir())
     inside = (Path(folder) / name for folder, _, names in folders for name in names)
     for file in itertools.chain((path for path in paths if not path.is_dir()), inside):
-        with contextlib.suppress(FileNotFoundError):  # a broken link, or deleted since
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # a broken link, or deleted since
             stat = file.stat()
             stamps.append((str(file.absolute()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
         if len(stamps) > MAX_FILES:
