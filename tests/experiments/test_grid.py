@@ -27,17 +27,9 @@ def key_of(digest: str = "d", **about: Any) -> str:
     return spec.key(spec.resolve(DATA), digest)
 
 
-@settings(max_examples=30)
-@given(st.dictionaries(st.sampled_from(sorted(CHANGES)), st.none(), min_size=1))
-def test_a_key_changes_with_every_setting_that_affects_the_result(names: dict[str, None]) -> None:
-    changed = {name: CHANGES[name] for name in names}
-    assert key_of(settings=changed) != key_of()
-    assert key_of(settings=dict(reversed(changed.items()))) == key_of(settings=changed)
-    as_text = {name: str(value) if not isinstance(value, str) else value for name, value in changed.items()}
-    assert key_of(settings=as_text) == key_of(settings=changed)
-
-
-def test_keys_of_single_changes_all_differ() -> None:
+def test_a_key_changes_with_every_setting_that_affects_the_result() -> None:
+    as_text = {name: str(value) for name, value in reversed(CHANGES.items())}
+    assert key_of(settings=as_text) == key_of(settings=CHANGES) != key_of()
     keys = [key_of(settings={name: value}) for name, value in CHANGES.items()]
     keys += [key_of(), key_of("other"), key_of(corpus="movies"), key_of(documents=9), key_of(reads="complement")]
     keys += [key_of(settings={"layer": -2})]

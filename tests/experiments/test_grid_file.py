@@ -95,24 +95,15 @@ def test_the_most_specific_setting_wins_whichever_name_is_used(expand: Expand) -
 
 def test_a_setting_of_a_corpus_is_left_out_where_a_method_does_not_have_it(expand: Expand) -> None:
     full, ours = expand({"method": "full_text"}, {"scorer": "attention"}, corpora={"toy": OWN["toy"]})
-    assert "ratio" not in full.settings
-    assert ours.settings["ratio"] == 0.2
+    assert ("ratio" not in full.settings, ours.settings["ratio"]) == (True, 0.2)
 
 
-@pytest.mark.parametrize(
-    ("ratio", "corpus", "expected"),
-    [
-        ("0.5x", "sst", 0.1),
-        ("1x", "movies", 0.3),
-        ("2x", "toy", 0.4),
-        ("0.05:0.5", "sst", "0.05:0.5"),
-        (0.1, "sst", 0.1),
-    ],
-)
-def test_a_ratio_may_be_a_multiple_of_the_corpus_s(ratio: Any, corpus: str, expected: Any, expand: Expand) -> None:
-    corpora = {corpus: OWN[corpus]} if corpus in OWN else {}
-    [spec] = expand({"ratio": ratio}, grid={"corpus": corpus}, corpora=corpora)
-    assert spec.settings["ratio"] == expected
+def test_a_ratio_may_be_a_multiple_of_the_corpus_s(expand: Expand) -> None:
+    ratios = ["0.5x", "1x", "2x", "0.05:0.5", 0.1]
+    specs = expand({"ratio": ratios}, grid={"corpus": ["sst", "toy"]}, corpora={"toy": OWN["toy"]})
+    assert [spec.settings["ratio"] for spec in specs] == [0.1, 0.2, 0.4, "0.05:0.5", 0.1] * 2
+    [spec] = expand({"ratio": "0.5x"}, grid={"corpus": "movies"})
+    assert spec.settings["ratio"] == 0.15
 
 
 @given(st.integers(0, 2**31), st.integers(1, 9), st.floats(1e-9, 1e3), st.floats(1.001, 1e6))
@@ -126,6 +117,18 @@ def test_draws_are_repeatable_nested_and_in_range(seed: int, n_trials: int, low:
         assert low <= values["lambda_1"] <= low * times
         assert low <= values["learning_rate"] <= low * times
         assert values["lambda_2"] in (0, 0.5, 2)
+
+
+def test_a_value_may_be_drawn_as_a_multiple_of_another(expand: Expand) -> None:
+    row = {"method": "lei", "trials": 9, "draw": {"lambda_1": "0.01:1:log", "lambda_2": "0,0.5,2"}}
+    multiples = {**row, "draw": {"lambda_1": "0.01:1:log", "lambda_2": "0,0.5,2 * lambda_1"}}
+    for plain, scaled in zip(expand(row, grid=SST), expand(multiples, grid=SST), strict=True):
+        first, second = plain.settings["lambda_1"], plain.settings["lambda_2"]
+        assert (scaled.settings["lambda_1"], scaled.settings["lambda_2"]) == (first, float(f"{second * first:.6g}"))
+    [*specs] = expand(multiples, grid=SST, overrides={"lambda_2": 0.5})
+    assert {spec.settings["lambda_2"] for spec in specs} == {0.5}
+    with pytest.raises(ConfigError, match="lambda_2 is a multiple of 'lambda_1', which is not drawn by itself"):
+        expand(multiples, grid=SST, overrides={"lambda_1": 0.5})
 
 
 def test_each_seed_and_trial_draws_its_own_values(expand: Expand) -> None:
@@ -150,6 +153,10 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"trials": 3}, "trials needs draw"),
     ({"draw": {"learning_rate": "1:0"}}, "'learning_rate=1:0' cannot be searched."),
     ({"draw": {"learning_rate": "0:inf"}}, "learning_rate can be drawn from finite numbers only, got '0:inf'."),
+    (
+        {"draw": {"learning_rate": "0:1 * ratio"}},
+        "learning_rate is a multiple of 'ratio', which is not drawn by itself.",
+    ),
     ({"draw": {"learning_rate": "0:1:log"}}, "'learning_rate=0:1:log' cannot be searched."),
 ]
 
@@ -228,12 +235,9 @@ def test_a_setting_of_a_scorer_applies_to_the_runs_with_that_scorer(expand: Expa
     assert [(spec.settings["scorer"], spec.settings["steps"]) for spec in others] == 2 * [("integrated_gradients", "5")]
 
 
-def test_a_setting_that_a_row_gives_itself_is_not_left_out(expand: Expand) -> None:
+def test_a_row_s_own_setting_stays_and_a_method_is_overridden_where_no_row_has_another(expand: Expand) -> None:
     [spec] = expand({"method": "full_text", "ratio": 0.2}, grid=SST, given=("ratio=0.3",))
     assert spec.settings["ratio"] == "0.3"
-
-
-def test_a_method_is_overridden_where_no_row_has_another(expand: Expand) -> None:
     rows = {"name": "ours"}, {"name": "theirs", "method": "lei"}
     assert names(expand(*rows, grid=SST, given=("method=lei",))) == ["sst, ours, seed 0", "sst, theirs, seed 0"]
 
@@ -354,9 +358,7 @@ def test_right_names_are_accepted(problems: Problems) -> None:
         "grid": {"corpus": ["sst", "mine"], "seed": [0, 1]},
     }
     assert problems(row, drawn, **parts, overrides={"corpus": ["sst", "mine"], "train.patience": "3"}) == []
-
-
-def test_a_corpus_that_only_overrides_leave_out_is_accepted(problems: Problems) -> None:
+    # So is a corpus that only overrides leave out.
     grid = {"corpus": ["sst", "mine"]}
     assert problems({}, grid=grid, corpora={**MINE, "sst": {"epochs": 1}}, overrides=SST) == []
     assert problems({}, grid=SST, corpora=MINE, overrides={"corpus": "mine"}) == []
@@ -384,9 +386,7 @@ def test_a_row_has_the_same_settings_for_each_seed(problems: Problems) -> None:
     for problem, corpus in zip(found, ("sst", "movies"), strict=True):
         assert problem.startswith(f"{corpus}, ours, seed 0 and {corpus}, ours, seed 2 are in one row, but differ: ")
     assert problems(*rows, grid=SST, overrides={"epochs": "1"}) == []
-
-
-def test_a_row_may_differ_between_corpora_and_have_several_parts(problems: Problems) -> None:
+    # A row may differ between corpora, and have several parts.
     assert problems({"name": "a", "corpus": "sst", "epochs": 3}, {"name": "a", "corpus": "movies", "epochs": 4}) == []
     assert problems({"name": "a", "seed": 0}, {"name": "a", "seed": 1}, {"name": "a"}, grid=SST) == []
 

@@ -52,12 +52,9 @@ def test_the_time_left_is_estimated_from_similar_tasks() -> None:
     assert estimate.remaining(three[1:2], elapsed) == 0
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0, "0 s"), (89.4, "89 s"), (90, "2 min"), (3600, "60 min"), (5399, "90 min"), (5400, "1.5 h"), (36000, "10.0 h")],
-)
-def test_durations_have_a_suitable_unit(seconds: float, shown: str) -> None:
-    assert _format_duration(seconds) == shown
+def test_durations_have_a_suitable_unit() -> None:
+    shown = {0: "0 s", 89.4: "89 s", 90: "2 min", 3600: "60 min", 5399: "90 min", 5400: "1.5 h", 36000: "10.0 h"}
+    assert {seconds: _format_duration(seconds) for seconds in shown} == shown
 
 
 def test_without_a_terminal_there_is_a_line_for_each_task(store: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,7 +191,7 @@ def test_a_grid_continues_when_its_pipe_is_closed(store: RunStore) -> None:
         view.console.file.close()
 
 
-def test_without_a_terminal_running_tasks_are_listed_after_a_while(
+def test_running_tasks_are_listed_after_a_while(
     store: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh.experiments.live_view, "QUIET_SECONDS", 0.05)
@@ -214,7 +211,7 @@ def test_without_a_terminal_running_tasks_are_listed_after_a_while(
     assert not view.reminder.is_alive()
 
 
-def test_running_tasks_are_not_listed_between_other_lines(
+def test_running_tasks_are_listed_only_then(
     store: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh.experiments.live_view, "QUIET_SECONDS", 0.5)

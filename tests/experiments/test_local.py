@@ -21,30 +21,15 @@ Grid = Callable[..., Path]
 RANDOM = {"name": "random words", "method": "random", "seed": [0, 1, 2]}
 
 
-@pytest.mark.parametrize(
-    ("memory", "n_cores", "n_workers"),
-    [
-        ([], 1, 1),
-        ([], 2, 1),
-        ([], 64, 32),
-        ([139.0], 16, 6),
-        ([139.0], 2, 2),
-        ([24.0], 16, 1),
-        ([8.0], 16, 1),
-        ([48.0, 24.0], 16, 4),
-        ([80.0] * 8, 128, 40),
-    ],
-)
-def test_the_default_number_of_workers_suits_the_machine(memory: list[float], n_cores: int, n_workers: int) -> None:
-    assert default_n_workers(memory, n_cores) == n_workers
+def test_the_default_number_of_workers_suits_the_machine() -> None:
+    assert [default_n_workers([], n_cores) for n_cores in (1, 2, 64)] == [1, 1, 32]
+    assert [default_n_workers([gb], 16) for gb in (139.0, 24.0, 8.0)] == [6, 1, 1]
+    assert [default_n_workers(*about) for about in (([139.0], 2), ([48.0, 24.0], 16), ([80.0] * 8, 128))] == [2, 4, 40]
 
 
-@pytest.mark.parametrize(
-    ("visible", "names"),
-    [(None, ["0", "1"]), ("", ["0", "1"]), ("2,5", ["2", "5"]), ("GPU-a,GPU-b,", ["GPU-a", "GPU-b"])],
-)
-def test_gpus_keep_their_names(visible: str | None, names: list[str]) -> None:
-    assert _gpu_names(2, visible) == names
+def test_gpus_keep_their_names() -> None:
+    assert _gpu_names(2, None) == _gpu_names(2, "") == ["0", "1"]
+    assert (_gpu_names(2, "2,5"), _gpu_names(2, "GPU-a,GPU-b,")) == (["2", "5"], ["GPU-a", "GPU-b"])
 
 
 def test_there_must_be_a_worker(tmp_path: Path) -> None:
@@ -136,10 +121,7 @@ def test_a_full_gpu_is_recognized(error: Exception, expected: bool) -> None:
     assert is_out_of_memory(error) == expected
 
 
-def test_local_workers_retry_tasks_that_ran_out_of_memory(grid: Grid, tmp_path: Path) -> None:
+def test_local_workers_retry_tasks_that_ran_out_of_memory_and_idle_ones_end(grid: Grid, tmp_path: Path) -> None:
     path, out = grid(RANDOM, settings={"epochs": 1}), tmp_path / "runs"
     check_retries(LocalExecutor(out, None, 2), path, out)
-
-
-def test_idle_local_workers_are_ended(grid: Grid, tmp_path: Path) -> None:
-    check_releases_idle(LocalExecutor(tmp_path / "runs", None, 2), grid(RANDOM, settings={"epochs": 1}))
+    check_releases_idle(LocalExecutor(tmp_path / "others", None, 2), path)

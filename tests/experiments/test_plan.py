@@ -16,6 +16,7 @@ from fresh.experiments.store import RunStore
 
 Planned = Callable[..., list[Task]]
 Grid = Callable[..., Path]
+Refused = Callable[..., list[str]]
 
 
 @pytest.fixture
@@ -74,17 +75,6 @@ def test_shared_work_is_done_once_and_first(planned: Planned) -> None:
     assert alone == ["fresh, attention, folds 2", "random", "bastings, epochs 3, patience 1"]
 
 
-def test_work_is_shared_by_runs_with_equal_settings(planned: Planned) -> None:
-    cuts = ["top_k", "contiguous"]
-    tasks = planned(
-        {"scorer": "attention", "epochs": [1, 2], "dropout": [0.0, 0.1]},
-        {"method": "lei", "discretizer": cuts, "ratio": [0.1, 0.2]},
-        {"method": "bastings", "discretizer": cuts},
-    )
-    kinds = [task.kind for task in tasks]
-    assert (kinds.count("support"), kinds.count("gate")) == (4, 3)
-
-
 def test_the_corpus_with_the_most_words_comes_first(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
     corpora = {f"of{n_train}": {"data": write_toy(tmp_path / f"of{n_train}", toy, n_train).name} for n_train in (8, 48)}
     settings = small.settings(encoders["bert"])
@@ -120,7 +110,7 @@ def test_a_task_is_named_by_what_it_is(planned: Planned) -> None:
     assert str(planned({"name": "ours"})[1]) == "toy, scores, seed 0"
 
 
-def test_support_models_are_named_by_the_settings_that_differ(planned: Planned) -> None:
+def test_shared_work_is_named_by_its_settings_that_differ(planned: Planned) -> None:
     rates = {"learning_rate": [0.001, 0.002]}
     full = {"method": "full_text", "pooling": ["mean", "start"], **rates}
     assert labels(planned(full, {"method": "full_text", "epochs": 1})) == [
@@ -130,18 +120,12 @@ def test_support_models_are_named_by_the_settings_that_differ(planned: Planned) 
         "toy, support model, start, epochs 2, learning_rate 0.002, seed 0",
         "toy, support model, epochs 1, learning_rate 0.005, seed 0",
     ]
-
-
-def test_settings_that_do_not_differ_are_not_part_of_a_name(planned: Planned) -> None:
     ratios = {"scorer": "attention", "ratio": [0.1, 0.2]}
     assert labels(planned(ratios, {"method": "lei", "ratio": 0.2, "epochs": 1}, grid={"seed": [0, 1]})) == [
         *("toy, support model, seed 0", "toy, scores of attention, seed 0"),
         *("toy, support model, seed 1", "toy, scores of attention, seed 1"),
         *("toy, gate of lei, seed 0", "toy, gate of lei, seed 1"),
     ]
-
-
-def test_scores_and_gates_are_named_by_their_own_settings(planned: Planned) -> None:
     gates = {"method": "lei", "ratio": [0.1, 0.2], "discretizer": ["top_k", "contiguous"], "epochs": 1}
     assert labels(planned({"scorer": "integrated_gradients", "steps": [2, 3]}, gates)) == [
         "toy, support model, seed 0",
@@ -152,9 +136,7 @@ def test_scores_and_gates_are_named_by_their_own_settings(planned: Planned) -> N
     ]
 
 
-def test_runs_of_two_grids_with_one_name_are_named_by_their_documents(
-    grid: Grid, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_equal_names_show_their_documents(grid: Grid, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [
         grid({"method": "random"}, settings={"epochs": 1}, documents=n).rename(tmp_path / f"{n}.toml") for n in (20, 30)
     ]
@@ -169,7 +151,7 @@ def test_runs_of_two_grids_with_one_name_are_named_by_their_documents(
 # Runs that cannot be done
 
 
-def test_encoders_that_cannot_be_loaded_and_layers_that_they_lack_are_refused(
+def test_missing_encoders_and_layers_are_refused(
     refused: Callable[..., list[str]], encoders: dict[str, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -185,7 +167,7 @@ def test_encoders_that_cannot_be_loaded_and_layers_that_they_lack_are_refused(
     )
 
 
-def test_all_invalid_runs_are_listed(refused: Callable[..., list[str]]) -> None:
+def test_all_invalid_runs_are_listed(refused: Refused) -> None:
     lines = refused(
         {"name": "fine", "scorer": "attention"},
         {"name": "a", "method": ["lei", "bastings"], "scorer": "attention"},
@@ -211,17 +193,17 @@ def test_all_invalid_runs_are_listed(refused: Callable[..., list[str]]) -> None:
         "epochs must be at least 1, got 0.",
         *("  toy, e, seed 0", "  toy, e, seed 1"),
     )
-
-
-def test_a_complement_needs_a_scorer(refused: Callable[..., list[str]]) -> None:
+    # A complement needs a scorer.
     lacking = ("tagger", True), ("folds", 2), ("scorer", "random"), ("method", "full_text"), ("method", "random")
     [count, *_] = refused(*({name: value, "reads": "complement"} for name, value in lacking))
     assert count.startswith("5 runs of the grid cannot be done")
+    [_, problem, run] = refused({"corpus": ["sst", "toy"]})
+    assert problem.startswith("sst is the name of a corpus.")
+    assert problem.endswith("data_dir=FOLDER.")
+    assert run == "  sst, fresh, seed 0"
 
 
-def test_human_rationales_are_refused_where_there_are_none(
-    toy: Splits, refused: Callable[..., list[str]], tmp_path: Path
-) -> None:
+def test_missing_human_rationales_are_refused(toy: Splits, refused: Callable[..., list[str]], tmp_path: Path) -> None:
     bare = Splits(*(tuple(map(small.unmarked, part)) for part in (toy.train, toy.dev, toy.test)))
     write_toy(tmp_path / "bare", bare)
     write_toy(tmp_path / "half", Splits(toy.train, toy.dev, bare.test))
@@ -246,9 +228,7 @@ def test_human_rationales_are_refused_where_there_are_none(
     assert ("no train document" in lines[6], "no test document" in lines[8]) == (True, True)
 
 
-def test_data_that_cannot_be_read_and_too_many_folds_are_refused(
-    refused: Callable[..., list[str]], tmp_path: Path
-) -> None:
+def test_missing_data_and_too_many_folds_are_refused(refused: Callable[..., list[str]], tmp_path: Path) -> None:
     corpora = {"toy": {"data": "toy"}, "x": {"data": "no.csv"}}
     check(
         refused({"scorer": "attention", "folds": 99}, corpora=corpora),
@@ -271,13 +251,6 @@ def test_rows_that_differ_only_in_speed_are_refused(planned: Planned, refused: C
     )
     usual = {"name": "usual", "method": "full_text", "pooling": "auto"}
     assert len([task for task in planned(slow, usual, {**fast, "epochs": 9}) if task.kind == "run"]) == 2
-
-
-def test_a_corpus_of_the_paper_needs_its_folder(refused: Callable[..., list[str]]) -> None:
-    [_, problem, run] = refused({"corpus": ["sst", "toy"]})
-    assert problem.startswith("sst is the name of a corpus.")
-    assert problem.endswith("data_dir=FOLDER.")
-    assert run == "  sst, fresh, seed 0"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,9 @@ def test_an_address_names_a_host_and_a_port(address: str) -> None:
         _check_address("127.0.0.1:70000")
 
 
-def test_a_missing_ray_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_worker_and_a_missing_ray_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="workers must be at least 1, got -1"):
+        RayExecutor(tmp_path, None, n_workers=-1)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"needs ray\..*fresh-rationales\[ray\]"):
         RayExecutor(tmp_path, None)
@@ -83,15 +85,11 @@ def test_a_node_checks_the_folder_of_runs_and_its_locks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("n_cores", "n_gpus", "memory", "expected"),
     [
-        (1, 0, (), (1, 1, 0.0)),
-        (8, 0, (), (4, 2, 0.0)),
-        (32, 2, (141.0,), (12, 2, 0.1666)),
-        (3, 2, (141.0,), (3, 1, 0.5)),
-        (8, 1, (8.0,), (1, 8, 1.0)),
-        (8, 1, (), (4, 2, 0.0)),
+        *((1, 0, (), (1, 1, 0.0)), (8, 0, (), (4, 2, 0.0)), (32, 2, (141.0,), (12, 2, 0.1666))),
+        *((3, 2, (141.0,), (3, 1, 0.5)), (8, 1, (8.0,), (1, 8, 1.0)), (8, 1, (), (4, 2, 0.0))),
     ],
 )
-def test_a_node_is_divided_like_one_machine(
+def test_a_node_is_divided(
     n_cores: int, n_gpus: int, memory: tuple[float, ...], expected: tuple[int, int, float]
 ) -> None:
     node = Node("a1", "big", n_cores, n_gpus)
@@ -150,8 +148,3 @@ def test_a_node_that_cannot_work_is_not_used_later(nodes: list[Node], tmp_path: 
 def test_nodes_that_never_answer_are_named(nodes: list[Node], tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"^No answer within 60 seconds from .*big \(10\.0\.0\.1\).*`ray status`"):
         _NodePool(Cluster(answers=False), RunStore(tmp_path), None, "token").check_all()
-
-
-def test_there_must_be_a_worker(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="workers must be at least 1, got -1"):
-        RayExecutor(tmp_path, None, n_workers=-1)

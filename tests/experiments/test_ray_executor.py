@@ -81,12 +81,10 @@ class Struck(NamedTuple):
 
     store: RunStore
     result: GridResult
-    first_nodes: list[str]
-    """The node of each worker that started before, in their order."""
+    first_nodes: list[str]  # the node of each worker that started before, in their order
     nodes: list[str]
     victim: psutil.Process
-    finished: dict[str, str]
-    """The reports that were there before."""
+    finished: dict[str, str]  # the reports that were there before
 
 
 def read_reports(store: RunStore) -> dict[str, str]:
@@ -124,27 +122,18 @@ def struck(cluster: Any, path: Path, at_home: RunStore, tmp_path_factory: pytest
 def test_a_grid_is_done_although_a_worker_is_killed(struck: Struck) -> None:
     assert struck.result == GridResult("grid", 3, {})
     assert not struck.victim.is_running()
-
-
-def test_finished_runs_are_not_changed(struck: Struck) -> None:
     now = read_reports(struck.store)
     assert len(struck.finished) == 2
     assert {key: now[key] for key in struck.finished} == struck.finished
-
-
-def test_workers_are_spread_and_the_task_of_a_dead_one_is_done_elsewhere(struck: Struck) -> None:
-    for nodes in (struck.first_nodes, struck.nodes):
+    for nodes in (struck.first_nodes, struck.nodes):  # workers are spread
         assert len(nodes) == len(set(nodes)) == 2
+    assert list((struck.store.path / "claims").glob("cluster-*")) == []
+    assert not ray.is_initialized()
 
 
 @pytest.mark.parametrize("row", ["short", "FRESH", "long"])
 def test_a_cluster_measures_the_same_as_one_machine(row: str, struck: Struck, at_home: RunStore) -> None:
     assert report_of(struck.store, row) == report_of(at_home, row)
-
-
-def test_no_markers_are_left(struck: Struck) -> None:
-    assert list((struck.store.path / "claims").glob("cluster-*")) == []
-    assert not ray.is_initialized()
 
 
 def test_finished_runs_are_not_repeated(
@@ -158,9 +147,7 @@ def test_finished_runs_are_not_repeated(
     assert read_reports(struck.store) == before
 
 
-def test_a_node_whose_markers_do_not_arrive_is_named(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_markers_must_arrive(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_executor, "marker_file", lambda *_about: tmp_path / "elsewhere")
     with pytest.raises(ClusterError, match=rf"does not see what node \S+ \(\S+\) writes to {re.escape(str(tmp_path))}"):
         RayExecutor(tmp_path, None, cluster.address)

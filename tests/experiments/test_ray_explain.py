@@ -96,16 +96,14 @@ def test_skipped_texts_are_reported_in_the_end(at_once: InProcess, folder: Path)
 
 
 @pytest.mark.parametrize("n_workers", [None, 1, 2])
-def test_lines_are_in_the_order_of_the_file_and_few_groups_wait(
-    n_workers: int | None, at_once: InProcess, folder: Path
-) -> None:
+def test_lines_are_in_order_and_few_groups_wait(n_workers: int | None, at_once: InProcess, folder: Path) -> None:
     request = ExplainRequest(str(folder / "data.csv"), DataConfig("review", id="name", skip_bad=True), device="cpu")
     lines = explain_on_cluster(str(folder / "model"), request, BadRows(), n_workers=n_workers)
     assert [json.loads(line)["id"] for line in itertools.islice(lines, 40)] == [str(n) for n in range(40)]
     assert at_once.most_ahead <= MAX_AHEAD * (n_workers or 3) + 1
 
 
-def test_a_text_that_cannot_be_read_leaves_no_output(
+def test_failures_leave_no_output(
     at_once: InProcess, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = (str(folder / "model"), "--input", str(folder / "few.csv"), "--output", str(tmp_path / "explained.jsonl"))
@@ -121,7 +119,7 @@ def test_a_text_that_cannot_be_read_leaves_no_output(
         (DataConfig(), 0.5, "Another ratio needs a model that was trained for a range of ratios"),
     ],
 )
-def test_what_cannot_be_explained_is_refused_before_a_cluster_is_joined(
+def test_what_cannot_be_explained_is_refused_at_once(
     reads: DataConfig, ratio: float | None, message: str, folder: Path
 ) -> None:
     request = ExplainRequest(str(folder / "few.csv"), reads, ratio)

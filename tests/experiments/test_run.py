@@ -62,9 +62,7 @@ def test_what_grids_share_is_done_once(grids: Grids, tmp_path: Path, monkeypatch
     assert train_many.call_count == 4  # trained once and read again for the scores, in each of the two folders
 
 
-def test_a_failure_is_reported_for_every_grid_that_has_it(
-    grids: Grids, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_grid_reports_its_failures(grids: Grids, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fresh.experiments.worker.measure", Mock(side_effect=ValueError("broken")))
     paths, out = grids(first=[ATTENTION], second=[ATTENTION, LONGER]), tmp_path / "runs"
     ours, longer = "toy, ours, seed 0", "toy, longer, seed 0"
@@ -74,9 +72,7 @@ def test_a_failure_is_reported_for_every_grid_that_has_it(
     ]
 
 
-def test_invalid_runs_of_all_grids_are_listed_and_nothing_is_started(
-    grids: Grids, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_runs_of_all_grids_are_listed(grids: Grids, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {"name": "wrong", "epochs": 0}
     paths, out = grids(first=[LONGER], second=[ATTENTION, wrong], third=[wrong]), tmp_path / "runs"
     executor, read_splits = Inline(out), Mock(side_effect=DataError("broken"))
@@ -116,9 +112,7 @@ def test_two_grids_of_one_name_are_refused(grids: Grids, tmp_path: Path) -> None
         run_grids([path, tmp_path / "other.toml"], tmp_path / "runs")
 
 
-def test_a_folder_that_is_deleted_meanwhile_stops_all(
-    grids: Grids, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deleted_folder_stops_all(grids: Grids, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [path], perform = grids(main=[ATTENTION, {"method": "random"}]), Worker.perform
     done: list[str] = []
 

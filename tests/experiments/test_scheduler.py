@@ -190,11 +190,13 @@ def test_a_task_without_room_is_tried_again_with_fewer_others(tmp_path: Path) ->
     assert (failed, executor.most, executor.n_cleared) == ({}, 3, 0)
     assert executor.beside == [0, 1, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2]
     assert "".join(executor.starts) == "abcdefcghijk"  # when as many are done as were running then
-
-
-def test_a_task_without_room_is_tried_again_when_no_other_is_left_to_wait_for(tmp_path: Path) -> None:
+    # When no other is left to wait for, it is tried again at once.
     failed, executor, _ = carry_out(chain("support", "run"), tmp_path, 3, t0=["crowded"])
     assert (failed, executor.starts, executor.n_cleared) == ({}, ["t0", "t0", "t1"], 1)
+    # Several tasks without room keep their order.
+    fates: dict[str, list[Fate]] = {key: ["crowded"] for key in "abcd"}
+    _, executor, _ = carry_out(runs("abcd"), tmp_path, 4, **fates)
+    assert "".join(executor.starts) == "abcdabcd"
 
 
 def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path: Path) -> None:
@@ -205,12 +207,6 @@ def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path:
     assert [executor.starts.count(key) for key in ("t0", "a")] == [MAX_CROWDED + 1, MAX_CROWDED + 3]
     assert executor.starts[-5:] == ["t0", "t1", "a", "a", "a"]
     assert executor.n_cleared == 4 + 5  # each try alone, and each time that one found no room with nobody beside it
-
-
-def test_tasks_without_room_keep_their_order(tmp_path: Path) -> None:
-    fates: dict[str, list[Fate]] = {key: ["crowded"] for key in "abcd"}
-    _, executor, _ = carry_out(runs("abcd"), tmp_path, 4, **fates)
-    assert "".join(executor.starts) == "abcdabcd"
 
 
 @pytest.mark.parametrize("fate", ["busy", "failed"])

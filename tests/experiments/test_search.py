@@ -11,7 +11,7 @@ import fresh.methods.registry
 import small
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError, MissingExtraError, OutputError
-from fresh.experiments.search import SPACES, Span, _read_space, read_span, search
+from fresh.experiments.search import SPACES, Span, _read_space, read_span, read_spans, scale, search
 from fresh.pipeline import resolve_settings, train
 from fresh.progress import SILENT
 from small import Saying
@@ -75,10 +75,25 @@ def test_values_that_cannot_be_searched_are_refused(text: str, message: str) -> 
     assert str(caught.value).startswith(message)
 
 
-def test_the_search_for_lei_is_that_of_the_paper() -> None:
+def test_default_spaces_are_valid_and_that_of_lei_is_the_papers() -> None:
     found = _read_space((), resolve_settings("x.csv", None, None, {"method": "lei"}))
-    assert found == [Span("lambda_1", (), 0.01, 1, log=True), Span("lambda_2", (0, 0.5, 1, 2))]
+    assert found == [Span("lambda_1", (), 0.01, 1, log=True), Span("lambda_2", (0, 0.5, 1, 2), factor="lambda_1")]
     assert search.__kwdefaults__["trials"] == 20  # type: ignore[index]
+
+
+def test_a_value_may_be_a_multiple_of_another() -> None:
+    spans = read_spans(["lambda_2=1,2 *lambda_1", "lambda_1=0.1:1"], "lei")
+    assert spans == [Span("lambda_2", (1, 2), factor="lambda_1"), Span("lambda_1", (), 0.1, 1)]
+    assert scale({"lambda_2": 2.0, "lambda_1": 0.1234567891}, spans) == {"lambda_2": 0.246914, "lambda_1": 0.1234567891}
+    # Folders of searches contain it, and must still be accepted.
+    assert repr(Span("lambda_2", (1, 2))) == "Span(name='lambda_2', choices=(1, 2), low=0.0, high=0.0, log=False)"
+
+
+@pytest.mark.parametrize("factor", ["lambda_3", "learning_rate", "lambda_2", "ratio", ""])
+def test_a_multiple_of_what_is_not_drawn_itself_is_refused_by_name(factor: str) -> None:
+    space = ["lambda_1=0.1:1", f"lambda_2=1,2 * {factor}", "ratio=0.1,0.2 * lambda_1"]
+    with pytest.raises(ConfigError, match=rf"^lambda_2 is a multiple of '{factor}', which is not drawn by itself\."):
+        read_spans(space, "lei")
 
 
 def test_default_spaces_are_valid_and_other_methods_have_none() -> None:
@@ -93,6 +108,7 @@ def test_default_spaces_are_valid_and_other_methods_have_none() -> None:
     [
         ({"space": ["lambda_1=-1:1"]}, "lambda_1 must be at least 0, got -1.0"),
         ({"space": ["ratio=0.1,1.5"]}, "ratio must be .*got 1.5"),
+        ({"space": ["lambda_1=1:2", "ratio=0.1,0.6 * lambda_1"]}, "ratio must be .*got 1.2"),
         ({"space": ["epochs=1,2.5"]}, "epochs must be a whole number, got 2.5"),
         ({"trials": 0}, "trials must be at least 1, got 0"),
     ],
@@ -110,11 +126,12 @@ def test_the_best_settings_of_all_trials_are_written(splits: Splits, settings: d
     said = Saying()
     best = search(splits, out=tmp_path / "search", trials=4, progress=said, **settings)
     trials = [line for line in said.lines if line.startswith("Trial")]
-    shape = r"Trial (\d) of 4: lambda_1 ([\d.]+), lambda_2 (0|0\.5|1|2): dev macro-F1 (\S+) \(best (\d\.\d{3})\)"
+    shape = r"Trial (\d) of 4: lambda_1 ([\d.]+), lambda_2 ([\d.]+): dev macro-F1 (\S+) \(best (\d\.\d{3})\)"
     found = [match.groups() for match in map(re.compile(shape).fullmatch, trials) if match is not None]
     assert [number for number, *_ in found] == list("1234")
     values = [own for _, *own in found]
     assert all(0.01 <= float(first) <= 1 for first, *_ in values)
+    assert {round(float(second) / float(first), 1) for first, second, *_ in values} <= {0, 0.5, 1, 2}
     assert len({first for first, *_ in values}) == 4
     scores = [float(score) for *_, score, _ in values]
     assert [float(highest) for *_, highest in values] == [max(scores[: number + 1]) for number in range(4)]
@@ -140,7 +157,7 @@ def drawn(said: Saying) -> list[str]:
     return [line.partition(": ")[2] for line in said.lines if line.startswith("Trial")]
 
 
-def test_an_interrupted_search_draws_the_same_values(
+def test_an_interrupted_search_draws_the_same(
     splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, first, rest = Saying(), Saying(), Saying()
@@ -188,9 +205,7 @@ def test_a_folder_with_other_files_is_refused(splits: Splits, settings: dict[str
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_trial_that_diverges_is_reported_and_the_search_continues(
-    splits: Splits, settings: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_trial_may_diverge(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     said, others = Saying(), without(settings, "learning_rate")
     space = ["learning_rate=0.005,1e30"]
     best = search(splits, out=tmp_path / "search", trials=6, space=space, progress=said, **others)
@@ -213,9 +228,7 @@ def test_invalid_data_end_the_search(splits: Splits, settings: dict[str, Any], t
         search(bare, out=tmp_path / "search", human=0.5, progress=SILENT, **settings)
 
 
-def test_a_search_with_human_rationales_skips_documents_without(
-    toy: Splits, settings: dict[str, Any], tmp_path: Path
-) -> None:
+def test_documents_without_rationales_are_skipped(toy: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     splits = Splits((*toy.train[:16], *toy.train[-4:]), (*toy.dev[:8], toy.train[-1]), toy.test[:8])
     others = {**settings, "method": "human", "progress": SILENT}
     best = search(splits, out=tmp_path / "search", trials=1, space=["weight_decay=0.01:0.1"], **others)

@@ -97,9 +97,7 @@ def test_rows_are_compared_between_runs_with_equal_settings() -> None:
     assert table.to_table().header[:3] == ("corpus", "encoder", "row")
     [alone] = welch_table(made, [parse_contrast(made, "row=ours:theirs")]).tests
     assert alone.common == {"corpus": "sst", "encoder": "small"}
-
-
-def test_runs_that_differ_in_speed_can_be_compared() -> None:
+    # Runs that differ only in speed can be compared.
     slow = seeds("a", 0.5, 0.6, settings={"x": "a", "recording": False})
     made = results([*slow, *seeds("b", 0.5, 0.7, settings={"x": "b"})])
     assert len(welch_table(made, [parse_contrast(made, "x=a:b")]).tests) == 1

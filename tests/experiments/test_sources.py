@@ -110,9 +110,7 @@ def test_unchanged_files_are_not_read_again(planned: Planned, read: Mock) -> Non
     assert read.call_count == 4
 
 
-def test_files_that_the_seed_splits_are_read_once_for_each_seed(
-    grid: Callable[..., Path], tmp_path: Path, read: Mock
-) -> None:
+def test_each_split_by_a_seed_is_read_once(grid: Callable[..., Path], tmp_path: Path, read: Mock) -> None:
     row = {"tagger": True, "human": [0.2, 0.5, 1.0], "seed": [0, 1, 2]}  # each run looks at human rationales
     plan(read_grid(grid(row)), None, RunStore(tmp_path / "runs"))
     assert read.call_count == 3
@@ -146,9 +144,7 @@ def test_a_file_that_changed_is_read_again(
     assert planned() == second
 
 
-def test_other_code_or_another_sample_is_read_again(
-    planned: Planned, read: Mock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_code_or_samples_are_read_again(planned: Planned, read: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
     planned()
     planned(documents=9)
     assert read.call_count == 4

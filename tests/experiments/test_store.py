@@ -30,6 +30,9 @@ def test_a_run_is_done_when_its_report_is_there(store: RunStore) -> None:
     store.save_report("key", {"figures": METRICS})
     assert store.read_report("key") == {"version": VERSION, "figures": METRICS}
     assert [path.name for path in store.run_folder("key").iterdir()] == [REPORT]
+    store.save_report("key", {"figures": METRICS, "version": VERSION + 1})  # not damaged, but of another version
+    assert (store.read_report("key"), store.damaged_report("key")) == (None, None)
+    assert store.damaged_report("nothing there") is None
 
 
 def test_a_run_that_succeeds_is_no_longer_a_failure(store: RunStore) -> None:
@@ -72,12 +75,6 @@ def test_a_report_of_version_1_is_upgraded(store: RunStore) -> None:
     assert store.read_report("key") == now
 
 
-def test_a_report_of_another_version_is_not_damaged(store: RunStore) -> None:
-    store.save_report("key", {"figures": METRICS, "version": VERSION + 1})
-    assert (store.read_report("key"), store.damaged_report("key")) == (None, None)
-    assert store.damaged_report("nothing there") is None
-
-
 def test_a_full_disk_leaves_no_report(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     write = Path.write_text
 
@@ -101,17 +98,9 @@ def test_seconds_add_up_over_interruptions(store: RunStore) -> None:
     assert store.read_seconds("support-1") == 0.0
 
 
-def test_only_one_process_can_claim_a_task(store: RunStore) -> None:
-    with store.claim("key"):
-        with pytest.raises(BusyError, match=r"^key$"), store.claim("key"):
-            pass
-        with store.claim("other"):
-            pass
-    with store.claim("key"):
+def test_only_one_process_can_claim_a_task_until_it_ends(store: RunStore) -> None:
+    with store.claim("key"), store.claim("other"), pytest.raises(BusyError, match=r"^key$"), store.claim("key"):
         pass
-
-
-def test_a_claim_ends_with_its_process(store: RunStore) -> None:
     code = (
         "import sys, pathlib; from fresh.experiments.store import RunStore\n"
         "with RunStore(pathlib.Path(sys.argv[1])).claim('key'): print('mine', flush=True); sys.stdin.read()"

@@ -24,8 +24,7 @@ class Crowded(RunSpec):
     """A run that fails with a full GPU a given number of times."""
 
     n_times: int = 1
-    tries: Path = Path("tries")
-    """A file that is one character longer with each time it was tried."""
+    tries: Path = Path("tries")  # a file that is one character longer with each time it was tried
 
     def resolve(self, data_dir: Path | None) -> RunSettings:
         with self.tries.open("a+", encoding="utf-8") as file:

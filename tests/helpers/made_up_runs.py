@@ -12,8 +12,7 @@ from fresh.experiments.store import RunStore
 @dataclass(frozen=True, slots=True)
 class Made:
     row: str
-    value: float | None = None
-    """Its macro-F1; none if it is not done."""
+    value: float | None = None  # its macro-F1; none if it is not done
     seed: int = 0
     corpus: str = "sst"
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.report import Verdict
 from fresh.selection.extractors import SaliencyExtractor, score_validated, select_masks
 from fresh.selection.tagger import Tagger
+from fresh.text import plural
 
 NAME = "asked class"
 # Share of the predictions that must stay when words are selected for another class.
@@ -80,8 +81,8 @@ def check_target_class(
             f"Words for {name}: accuracy {accuracy(gold, predicted):.3f}, "
             f"macro-F1 {macro_f1(gold, predicted, model.labels):.3f}; "
             f"of {plural(n_other, 'document')} with words for another class than the prediction, {n_kept:,} "
-            f"({share_kept:.1%}) keep their prediction and {n_followed:,} ({share_followed:.1%}) change it to that class; {n_same:,} of "
-            f"{plural(len(examples), 'rationale')} stay the same."
+            f"({share_kept:.1%}) keep their prediction and {n_followed:,} ({share_followed:.1%}) change it to that class; "
+            f"{n_same:,} of {plural(len(examples), 'rationale')} stay the same."
         )
         return _Outcome(accuracy(gold, predicted), share_kept, n_other, n_same, sentence)
 

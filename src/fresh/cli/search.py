@@ -7,8 +7,8 @@ SUMMARY = "Search for good settings by training many times"
 ABOUT = """\
 Train with settings that are sampled at random, compare the models on the dev
 split, and save the best settings. For the method lei, this is the search of
-the paper: 20 trials, lambda_1 from 0.01 to 1 on a log scale, lambda_2 from 0,
-0.5, 1 and 2.
+the paper: 20 trials, lambda_1 from 0.01 to 1 on a log scale, lambda_2 of 0,
+0.5, 1 or 2 times lambda_1.
 
   fresh search reviews.csv --method lei --out my-search
   fresh train reviews.csv --config my-search/best.toml --out my-model
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_shared(parser, "data")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="Folder of the search")
     parser.add_argument("--trials", type=int, default=20, metavar="N", help="Number of trials (default: %(default)s)")
-    text = "A setting and its LOW:HIGH, LOW:HIGH:log or list of values; can be repeated"
+    text = "A setting and its LOW:HIGH, LOW:HIGH:log or list of values, perhaps with * OTHER; can be repeated"
     parser.add_argument("--space", action="append", metavar="NAME=VALUES", help=text)
     options.add_shared(parser, "--data-dir", "--config")
     options.add_settings(parser)

@@ -1,7 +1,6 @@
 """Work that runs share: support models, gates, and the scores of all documents, each made once."""
 
 import contextlib
-import itertools
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,8 +35,7 @@ class StoredScores:
     """A scorer that looks up stored scores."""
 
     saliencies: Mapping[DocumentKey, Saliency]
-    notes: tuple[str, ...] = ()
-    """Warnings from the training of the support model."""
+    notes: tuple[str, ...] = ()  # warnings from the training of the support model
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Look up the scores of documents."""
@@ -45,9 +43,8 @@ class StoredScores:
 
     def share_unread(self, documents: Sequence[Document]) -> float:
         """Compute the share of words that the support model did not read."""
-        n_words = [len(document.words) for document in documents]
-        n_read = [saliency.n_read for saliency in self.score(documents)]
-        return 1 - sum(whole if n is None else n for n, whole in zip(n_read, n_words, strict=True)) / sum(n_words)
+        pairs = [(saliency.n_read, len(saliency.scores)) for saliency in self.score(documents)]
+        return 1 - sum(n if n_read is None else n_read for n_read, n in pairs) / sum(n for _, n in pairs)
 
 
 def _document_key(document: Document) -> DocumentKey:
@@ -65,10 +62,7 @@ def is_trained(config: TrainConfig, context: RunContext) -> bool:
 
 
 def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
-    """Train a gate, and keep the best state for each way to cut it.
-
-    :param context: Has the name of the method.
-    """
+    """Train a gate, and keep the best state for each way to cut it; the context has the name of the method."""
     # One training serves all cuts, which affect only which epoch is best on dev.
     first, *others = RATIO_DISCRETIZERS
     method = Lei if isinstance(config, LeiConfig) else Bastings
@@ -82,10 +76,7 @@ def gate_context(discretizer: str, context: RunContext) -> RunContext:
 
 
 def save_scores(folder: Path, splits: Splits, config: FreshConfig, support: SupportModel, context: RunContext) -> None:
-    """Score all documents in the precision of training, and write the scores to a file.
-
-    :param context: The context in which the support model was trained.
-    """
+    """Score all documents in the precision of training, and write the scores and the training's notes to a file."""
     scorer = build_scorer(config, support, None)
     arrays: dict[str, np.ndarray] = {"notes": np.array(context.notes, dtype=str)}
     for part in PARTS:
@@ -104,7 +95,7 @@ def load_scores(folder: Path, splits: Splits) -> StoredScores | None:
     """Read the scores of all documents; None if they are missing, damaged, or for other documents."""
     try:
         with np.load(folder / SCORES_FILE, allow_pickle=False) as arrays:
-            saliencies = dict(itertools.chain.from_iterable(_read_part(arrays, part, splits) for part in PARTS))
+            saliencies = {key: own for part in PARTS for key, own in _read_part(arrays, part, splits)}
             return StoredScores(saliencies, tuple(arrays["notes"].tolist()))
     # Which of these numpy raises depends on where a file is cut off, or on which of its bytes has changed.
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
@@ -117,8 +108,8 @@ def _read_part(arrays: Mapping[str, np.ndarray], part: str, splits: Splits) -> I
     scores = arrays[f"{part} scores"]
     if len(scores) != ends[-1]:
         raise ValueError(f"There are {len(scores)} scores for {ends[-1]} words.")
-    others = (arrays[f"{part} targets"].tolist(), arrays[f"{part} read"].tolist())
-    for document, own, target, n_read in zip(documents, np.split(scores, ends[:-1]), *others, strict=True):
+    columns = np.split(scores, ends[:-1]), arrays[f"{part} targets"].tolist(), arrays[f"{part} read"].tolist()
+    for document, own, target, n_read in zip(documents, *columns, strict=True):
         yield _document_key(document), Saliency(own, target, document.id, None if n_read < 0 else n_read)
 
 

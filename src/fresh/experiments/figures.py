@@ -46,19 +46,13 @@ KNOWN_BEFORE = ("row", "corpus", "seed", "method", "reads")
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The axes, lines and panels of a figure."""
-
     kind: Kind = "lines"
-    """lines: a metric over a setting; scatter: two metrics, one mark a run; evp: expected validation performance, the
-    best score of a search after each number of trials."""
-    x: str = ""
-    """The horizontal axis: a setting for lines, a metric for scatter, trials or seconds for evp."""
-    y: str = ""
-    """The vertical axis: a metric."""
-    by: str = ""
-    """The settings that make lines or marks, separated by commas."""
-    panels: str = "corpus"
-    """The setting that makes panels."""
+    # lines: a metric over a setting; scatter: two metrics, one mark a run; evp: expected validation performance, the
+    # best score of a search after each number of trials
+    x: str = ""  # the horizontal axis: a setting for lines, a metric for scatter, trials or seconds for evp
+    y: str = ""  # the vertical axis: a metric
+    by: str = ""  # the settings that make lines or marks, separated by commas
+    panels: str = "corpus"  # the setting that makes panels
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +61,8 @@ class FigureConfig(_Layout):
 
     where: Mapping[str, str] = field(default_factory=dict)
     """Draw only runs with these settings; several values are separated by commas."""
-    against: tuple[str, ...] = ()
-    """Rows whose mean is drawn as a flat line."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """Display names of axes, panels and lines."""
+    against: tuple[str, ...] = ()  # rows whose mean is drawn as a flat line
+    names: Mapping[str, str] = field(default_factory=dict)  # display names of axes, panels and lines
 
     def __post_init__(self) -> None:
         for name, default in DEFAULTS[self.kind].items():
@@ -85,11 +77,8 @@ class FigureConfig(_Layout):
 
 
 def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -> FigureConfig:
-    """Combine the [figure] of a grid file with options, which override it.
-
-    If the options set another kind, only the display names of the grid file are used.
-    """
-    # Axes and lines of one kind mean nothing for another, but names do.
+    """Combine the [figure] of a grid file with options, which override it."""
+    # If the options set another kind, only names are taken: axes and lines of one kind mean nothing for another.
     same_kind = "kind" not in options or options["kind"] == of_grid.get("kind", "lines")
     names: dict[str, Any] = {}
     for source in (of_grid, options):
@@ -98,8 +87,7 @@ def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -
     check_known(values, "a setting of a figure", [item.name for item in fields(FigureConfig)])
     own = [item.name for item in fields(_Layout)]
     layout = from_mapping(_Layout, {name: value for name, value in values.items() if name in own})
-    against = values.get("against", ())
-    where = _check_table(values.get("where", {}), "where", "{ method = 'lei' }")
+    against, where = values.get("against", ()), _check_table(values.get("where", {}), "where", "{ method = 'lei' }")
     if not isinstance(against, str | Sequence):
         raise ConfigError(f"against must be the name of a row, or a list of names, got {against!r}.")
     rows = (against,) if isinstance(against, str) else tuple(map(str, against))
@@ -123,8 +111,7 @@ class Point(NamedTuple):
     y: float
     low: float
     high: float
-    whole: bool = True
-    """Whether all its runs are done."""
+    whole: bool = True  # whether all its runs are done
 
 
 class Level(NamedTuple):
@@ -132,10 +119,8 @@ class Level(NamedTuple):
 
     name: str
     y: float
-    whole: bool = True
-    """Whether all its runs are done."""
-    x: float | None = None
-    """Where it starts if the horizontal axis is time: the duration of one of its runs."""
+    whole: bool = True  # whether all its runs are done
+    x: float | None = None  # where it starts if the horizontal axis is time: the duration of one of its runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,30 +181,22 @@ class FigureData:
 
 
 def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureData:
-    """Compute what a figure shows.
-
-    :param results: All runs of the experiment; flat lines may show runs that `where` leaves out.
-    """
+    """Compute what a figure shows of all runs of an experiment; flat lines may show runs that `where` leaves out."""
     _check_config(results, config)
     chosen = unique_runs(select(results, config.where))
     if config.kind == "evp":
         chosen = [run for run in chosen if TRIAL.search(run.row)]
         if not chosen:
-            raise ConfigError(
-                "The kind evp shows searches, but none of these runs is a trial. Choose lines or scatter."
-            )
+            raise ConfigError("The kind evp shows searches, but none of these runs is a trial. Choose another kind.")
     points_of = {"lines": _points_over_setting, "scatter": _points_of_runs, "evp": _points_of_searches}[config.kind]
     panels: list[Panel] = []
     for name, runs in group_by(chosen, lambda run: format_value(run.get(config.panels))).items():
         lines = (Line(own, tuple(points_of(same, config))) for own, same in group_by(runs, line_name(config)).items())
-        drawn = tuple(line for line in lines if line.points)
-        if drawn:
+        if drawn := tuple(line for line in lines if line.points):
             panels.append(Panel(name, drawn, tuple(_levels(results, config, name))))
     if not panels:
-        raise ConfigError(
-            f"There is nothing to draw: no finished run has {config.x} and {config.y}. "
-            "Choose others with `x`, `y` and `where`, or finish more runs."
-        )
+        hint = "Choose others with `x`, `y` and `where`, or finish more runs."
+        raise ConfigError(f"There is nothing to draw: no finished run has {config.x} and {config.y}. {hint}")
     return FigureData(config, tuple(panels), tuple(_remarks(chosen, config)))
 
 
@@ -246,22 +223,16 @@ def _mean_point(x: float, values: Sequence[float], runs: Sequence[RunResult]) ->
 
 
 def _points_over_setting(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
-    """Compute the mean over seeds for each value of a setting."""
-    by_x = group_by((run for run in runs if run.get(config.x) is not None), lambda run: _read_number(run, config.x))
+    by_x: dict[float, list[RunResult]] = {}
+    for run in (run for run in runs if run.get(config.x) is not None):
+        try:
+            by_x.setdefault(float(run.get(config.x)), []).append(run)
+        except ValueError:
+            problem = f"{config.x} is {run.get(config.x)!r} in {run.row}, which is not a number"
+            raise ConfigError(f"{problem}. Choose another `x`, or leave out those runs with `where`.") from None
     for x in sorted(by_x):
-        values = metric_values(by_x[x], config.y)
-        if values:
+        if values := metric_values(by_x[x], config.y):
             yield _mean_point(x, values, by_x[x])
-
-
-def _read_number(run: RunResult, name: str) -> float:
-    try:
-        return float(run.get(name))
-    except ValueError:
-        raise ConfigError(
-            f"{name} is {run.get(name)!r} in {run.row}, which is not a number. Choose another setting with `x`, "
-            "or leave out those runs with `where`."
-        ) from None
 
 
 def _points_of_runs(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
@@ -274,7 +245,7 @@ def _points_of_runs(runs: Sequence[RunResult], config: FigureConfig) -> Iterator
 
 
 def _points_of_searches(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[Point]:
-    """Compute the expected best score after each number of trials; each seed is a search, and the mean is shown."""
+    # The expected best score after each number of trials; each seed is a search, and the mean is shown.
     searches = [metric_values(same, config.y) for same in group_by(runs, lambda run: run.seed).values()]
     curves = [expected_curve(scores) for scores in searches if scores]
     seconds = metric_values(runs, SECONDS)
@@ -295,25 +266,18 @@ def _levels(results: Sequence[RunResult], config: FigureConfig, panel: str) -> I
 
 
 def _remarks(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[str]:
-    """Describe how runs of one point differ besides the seed, and what is missing."""
     if config.kind == "lines":
         name_of = line_name(config)
         points = group_by(runs, lambda run: (*run.label([config.panels, config.x]), name_of(run)))
         mixed = dict.fromkeys(name for same in points.values() for name in differing_settings(same))
-        if mixed:
-            names = ", ".join(mixed)
+        if names := ", ".join(mixed):
             yield f"Runs of one point also differ in: {names}. Separate them with `by`, or choose some with `where`."
     yield run_counts(runs)
     yield from damaged_reports(runs)
 
 
 def expected_curve(scores: Sequence[float]) -> list[float]:
-    """Compute the expected validation performance (Dodge et al., 2019).
-
-    That is the mean of the best of n trials, drawn with replacement from those that were made, for n from 1 to all.
-
-    :param scores: The dev scores of all trials.
-    """
+    """Compute the mean of the best of n scores, drawn with replacement, for n from 1 to all (Dodge et al., 2019)."""
     values, counts = np.unique(np.asarray(scores, dtype=np.float64), return_counts=True)
     # The best of n draws is at most a score when all n are: the share of such scores to the power of n.
     shares = np.cumsum(counts) / len(scores)
@@ -322,23 +286,21 @@ def expected_curve(scores: Sequence[float]) -> list[float]:
 
 def check_figure(of_grid: Mapping[str, Any], specs: "Sequence[RunSpec]") -> Iterator[str]:
     """Describe why the [figure] of a grid file could not be drawn even when all its runs are done."""
+    from fresh.experiments.worker import METRICS
+    from fresh.methods.config import METHODS
+    from fresh.methods.registry import owns
+
+    results: list[RunResult] = []
+    for spec in specs:
+        usual = {"ratio": 0.0} if spec.method in METHODS and owns(METHODS[spec.method], "ratio") else {}
+        settings = {"method": spec.method, "reads": spec.reads, **usual, **spec.settings}
+        metrics = dict.fromkeys((*METRICS, *TIMED), 0.0)
+        results.append(RunResult(str(spec), spec.row, spec.corpus, spec.seed, settings, metrics))
     try:
         config = read_figure_config(of_grid, {})
-        results = [_expected_result(spec) for spec in specs]
         _check_config(results, config)
         # Before a run, only these conditions are certain: a setting may still be converted, or take its default.
         if set(config.where) <= set(KNOWN_BEFORE):
             figure_data(results, config)
     except ConfigError as error:
         yield from (f"[figure]: {problem}" for problem in str(error).splitlines())
-
-
-def _expected_result(spec: "RunSpec") -> RunResult:
-    from fresh.experiments.worker import METRICS
-    from fresh.methods.config import METHODS
-    from fresh.methods.registry import owns
-
-    usual = {"ratio": 0.0} if spec.method in METHODS and owns(METHODS[spec.method], "ratio") else {}
-    settings = {"method": spec.method, "reads": spec.reads, **usual, **spec.settings}
-    metrics = dict.fromkeys((*METRICS, *TIMED), 0.0)
-    return RunResult(str(spec), spec.row, spec.corpus, spec.seed, settings, metrics)

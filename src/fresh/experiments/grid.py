@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -18,10 +18,8 @@ from fresh.pipeline import RunSettings, resolve_settings
 from fresh.text import plural
 from fresh.training.config import FREE, LATER
 
-Reads = Literal["rationale", "complement"]
-"""What the predictor of a run reads: the selected words, or all others."""
-N_SINGLE = 5
-"""Invalid runs that are listed one by one; more are grouped by rows."""
+Reads = Literal["rationale", "complement"]  # what the predictor of a run reads: the selected words, or all others
+N_SINGLE = 5  # invalid runs that are listed one by one; more are grouped by rows
 WHERE_SETTINGS_BELONG = (
     "Settings belong in a row, in [corpora.NAME], in [grid] or in [settings] of the grid file, or in `overrides`."
 )
@@ -32,16 +30,12 @@ WHERE_SETTINGS_BELONG = (
 class RunSpec:
     """One run of a grid."""
 
-    row: str
-    """Name of its row in the table."""
+    row: str  # name of its row in the table
     corpus: str
-    settings: Mapping[str, Any]
-    """The settings in the grid, by name, including the method and the seed."""
+    settings: Mapping[str, Any]  # the settings in the grid, by name, including the method and the seed
     reads: Reads = "rationale"
-    documents: int | None = None
-    """Maximum number of documents of each split."""
-    data: tuple[str, ...] = ()
-    """The files of a custom corpus; empty for a corpus of the paper."""
+    documents: int | None = None  # maximum number of documents of each split
+    data: tuple[str, ...] = ()  # the files of a custom corpus; empty for a corpus of the paper
 
     @property
     def method(self) -> str:
@@ -67,10 +61,7 @@ class RunSpec:
         return resolve_settings(*self.source(data_dir), None, {"audit": False, "baseline": False, **self.settings})
 
     def key(self, run: RunSettings, digest: str) -> str:
-        """Compute the name of the run's folder from everything that affects the result.
-
-        :param digest: Digest of the corpus.
-        """
+        """Compute the name of the run's folder from everything that affects the result; `digest` is the corpus's."""
         about = {"corpus": self.corpus, "data": digest, "documents": self.documents, "reads": self.reads}
         return short_hash({**about, "method": self.method, "settings": key_settings(run)})
 
@@ -92,8 +83,7 @@ class Grid:
     name: str
     about: str
     specs: tuple[RunSpec, ...]
-    figure: Mapping[str, Any] = field(default_factory=dict)
-    """What `fresh plot` draws by default."""
+    figure: Mapping[str, Any] = field(default_factory=dict)  # what `fresh plot` draws by default
 
 
 class CheckedGrid(NamedTuple):
@@ -165,24 +155,15 @@ def describe_settings(settings: Mapping[str, Any]) -> list[str]:
 
 
 def invalid_runs(errors: Mapping[str, Sequence[RunSpec]], owner: str = "the grid") -> str:
-    """List all invalid runs by what is wrong with them.
-
-    :param errors: What is wrong, and with which runs.
-    """
+    """List all invalid runs by what is wrong with them."""
     n_runs = len({str(spec) for specs in errors.values() for spec in specs})
     lines = [f"{plural(n_runs, 'run')} of {owner} cannot be done, so none was started:"]
     for reason, specs in errors.items():
-        lines += [reason, *(f"  {line}" for line in _list_runs({str(spec): spec for spec in specs}))]
+        lines.append(reason)
+        unique = {str(spec): spec for spec in specs}
+        rows: dict[str, list[str]] = {}
+        for spec in unique.values():
+            rows.setdefault(TRIAL.sub("", spec.row), []).append(spec.corpus)  # the trials of a search are one row
+        by_row = [f"{row}: {plural(len(own), 'run')} on {', '.join(dict.fromkeys(own))}" for row, own in rows.items()]
+        lines += [f"  {line}" for line in (unique if len(unique) <= N_SINGLE else by_row)]
     return "\n".join(lines)
-
-
-def _list_runs(specs: Mapping[str, RunSpec]) -> Iterator[str]:
-    """List a few runs one by one, and many by rows; the trials of a search are one row."""
-    if len(specs) <= N_SINGLE:
-        yield from specs
-        return
-    rows: dict[str, list[str]] = {}
-    for spec in specs.values():
-        rows.setdefault(TRIAL.sub("", spec.row), []).append(spec.corpus)
-    for row, corpora in rows.items():
-        yield f"{row}: {plural(len(corpora), 'run')} on {', '.join(dict.fromkeys(corpora))}"

@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, get_args
@@ -16,16 +16,14 @@ from fresh.data.corpora import CORPORA
 from fresh.errors import ConfigError
 from fresh.experiments.figures import check_figure
 from fresh.experiments.grid import Grid, Reads, RunSpec, describe_settings
-from fresh.experiments.search import Span, read_span
+from fresh.experiments.search import Span, read_spans, scale
 from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 from fresh.methods.registry import NEEDS, owns, split_settings
 from fresh.training.config import FREE, REMOVED
 
 PARTS = ("name", "about", "documents", "settings", "grid", "corpora", "rows", "figure")
-ROW_KEYS = ("name", "corpus", "reads", "draw", "trials")
-"""Keys of a row that are not settings."""
-FILE_SETTINGS = ("dev", "test")
-"""Settings of a corpus that name a file."""
+ROW_KEYS = ("name", "corpus", "reads", "draw", "trials")  # keys of a row that are not settings
+FILE_SETTINGS = ("dev", "test")  # settings of a corpus that name a file
 SWITCHES = ("scorer", "discretizer", *(other for _, other, _ in NEEDS))
 """Settings that decide, with the method, which other settings a run has."""
 N_TRIALS = 20
@@ -46,7 +44,11 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
     specs: list[RunSpec] = []
     if not problems:
         specs, problems = _expand(content, own, path.parent)
-        problems = problems or list(_check_overrides_used(own, specs))
+        # Overrides apply only to the runs that have the setting: full text has no ratio.
+        lost = [name for name in own if name != "corpus" and not any(name in spec.settings for spec in specs)]
+        for name in lost if specs and not problems else ():
+            reasons = " ".join(dict.fromkeys(filter(None, (_why_foreign(name, spec.settings) for spec in specs))))
+            problems.append(f"`overrides`: no run has {name}. {reasons} Remove it, or add a row that has it.")
     if not problems and "figure" in content:
         # The figure shows all runs of the file, with or without overrides. If only overrides make the file valid, its
         # figure cannot be checked.
@@ -83,10 +85,7 @@ def _setting_names() -> frozenset[str]:
 
 
 def _short_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Name settings by the last part of their paths, so that each has one name.
-
-    :raises ConfigError: If a setting is there twice, under two of its names.
-    """
+    # Settings are named by the last part of their paths, so that each has one name.
     short: dict[str, Any] = {}
     for path, value in flatten(values):
         name = _short_name(path)
@@ -146,7 +145,7 @@ def _check_names(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> It
 
 
 def _corpora_of(row: Mapping[str, Any], content: Mapping[str, Any]) -> list[Any]:
-    """List the corpora of a row: its own, those of [grid], all custom corpora of the file, or all of the paper."""
+    # Its own, those of [grid], all custom corpora of the file, or all of the paper.
     custom = [name for name, about in content.get("corpora", {}).items() if "data" in about]
     return _as_list(row.get("corpus", content.get("grid", {}).get("corpus", custom or list(CORPORA))))
 
@@ -169,23 +168,17 @@ def _check_corpora(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> 
 
 
 def _check_method(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
-    """Refuse an unknown method in overrides, and one that contradicts rows, whose names would be wrong."""
     methods = _as_list(overrides.get("method", []))
     unknown = [str(method) for method in methods if method not in METHODS]
     yield from (f"`overrides`: {suggest(method, 'a method', METHODS)}" for method in unknown)
     own = [_as_list(_short_names(row)["method"]) for row in content["rows"] if "method" in row]
     if methods and not unknown and any(given != methods for given in own):
-        yield (
-            "`overrides`: method cannot be changed, because some rows set another method, so the table would be "
-            "mislabeled. Remove it, or add a row with that method to the file."
-        )
+        hint = "The table would be mislabeled. Remove it, or add a row with that method to the file."
+        yield f"`overrides`: method cannot be changed, because some rows set another method. {hint}"
 
 
 def _check_labels(runs: Sequence[tuple[RunSpec, Mapping[str, Any]]]) -> Iterator[str]:
-    """Describe runs with one label that differ: a table would treat them as one run, or as seeds of one row.
-
-    :param runs: Runs, and the ranges of the settings that are drawn.
-    """
+    # A table would treat runs with one label as one run, or as seeds of one row. With each run are its drawn ranges.
     firsts: dict[tuple[str, str], tuple[RunSpec, dict[str, Any]]] = {}
     problems: dict[tuple[str, str], str] = {}
     for spec, ranges in runs:
@@ -202,18 +195,8 @@ def _check_labels(runs: Sequence[tuple[RunSpec, Mapping[str, Any]]]) -> Iterator
     yield from problems.values()
 
 
-# Overrides apply only to the runs that have the setting: full text has no ratio.
-
-
-def _check_overrides_used(overrides: Mapping[str, Any], specs: Sequence[RunSpec]) -> Iterator[str]:
-    for name in overrides:
-        if name != "corpus" and specs and not any(name in spec.settings for spec in specs):
-            reasons = dict.fromkeys(filter(None, (_why_foreign(name, spec.settings) for spec in specs)))
-            yield f"`overrides`: no run has {name}. {' '.join(reasons)} Remove it, or add a row that has it."
-
-
 def _why_foreign(name: str, settings: Mapping[str, Any]) -> str | None:
-    """Explain why a run with some settings does not have a further one; None if it does."""
+    # Why a run with some settings does not have a further one; None if it does.
     switches = tuple((other, str(settings[other])) for other in SWITCHES if other in settings and other != name)
     return _find_reason(name, str(settings.get("method", "fresh")), switches)
 
@@ -248,10 +231,7 @@ def _expand(content: Mapping[str, Any], overrides: Mapping[str, Any], folder: Pa
 def _expand_row(
     row: Mapping[str, Any], content: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path
 ) -> Iterator[RunSpec]:
-    """Expand one row: each of its lists, and each of [grid], makes one run for each value.
-
-    :param folder: Where relative paths of custom corpora start.
-    """
+    # Each of its lists, and each of [grid], makes one run for each value.
     reads = row.get("reads", "rationale")
     if reads not in get_args(Reads):
         raise ConfigError(f"reads must be {' or '.join(map(repr, get_args(Reads)))}, got {reads!r}.")
@@ -274,22 +254,20 @@ def _expand_row(
         own |= {key: str(folder / own[key]) for key in FILE_SETTINGS if own.get(key)}
         # The most specific setting wins.
         settings = {"seed": 0, **common, **own, **chosen}
-        settings["seed"] = _read_seed(settings["seed"])
+        seed = convert_to(settings["seed"], int)
+        if seed is MISSING or seed < 0:
+            raise ConfigError(f"seed must be a whole number of at least 0, got {settings['seed']!r}.")
+        settings["seed"] = int(seed)
         data = tuple(str(folder / file) for file in _as_list(tables.get(corpus, {}).get("data", [])))
-        for suffix, drawn in draw_trials(row, method, settings["seed"]):
-            new = {key: value for key, value in drawn.items() if key not in overrides}
-            scaled = _scale_ratio({**settings, **new}, ratio)
+        for suffix, drawn in draw_trials(row, method, settings["seed"], overrides):
+            scaled = _scale_ratio({**settings, **drawn}, ratio)
             yield RunSpec(name + suffix, corpus, scaled, reads, content.get("documents"), data)
 
 
 def _choices(
     lists: Mapping[str, Sequence[Any]], overrides: Sequence[str], others: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Choose one value of each list, in all combinations; overrides that a run does not have are dropped.
-
-    :param overrides: Settings in overrides that the file does not set for this row.
-    :param others: Other settings of the runs on each corpus.
-    """
+    # One value of each list, in all combinations, without those `overrides` that a run does not have.
     # Several choices that differ only in a dropped override are the same run. A list: values may not be hashable.
     reduced: list[dict[str, Any]] = []
     for values in itertools.product(*lists.values()):
@@ -326,15 +304,8 @@ def _is_of_other_methods(name: str, method: str) -> bool:
     return method in METHODS and bool(kinds) and METHODS[method] not in kinds and not owns(RunConfig, name)
 
 
-def _read_seed(value: Any) -> int:
-    seed = convert_to(value, int)
-    if seed is MISSING or seed < 0:
-        raise ConfigError(f"seed must be a whole number of at least 0, got {value!r}.")
-    return int(seed)
-
-
 def _row_name(row: Mapping[str, Any], chosen: Mapping[str, Any], lists: Mapping[str, Sequence[Any]], reads: str) -> str:
-    """Name a row by its name or its settings, and by what varies besides corpus and seed."""
+    # By its name or its settings, and by what varies besides corpus and seed.
     varying = {name: value for name, value in chosen.items() if len(lists[name]) > 1 and name not in ("corpus", "seed")}
     if "name" in row:
         return ", ".join([str(row["name"]), *describe_settings(varying)])
@@ -360,11 +331,10 @@ def _scale_ratio(settings: Mapping[str, Any], usual: float | None) -> dict[str, 
     return {**settings, "ratio": round(factor * float(usual), 6)}
 
 
-def draw_trials(row: Mapping[str, Any], method: str, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
-    """Draw the values of searched settings for each trial; a row without a search is a single trial without values.
-
-    :return: A suffix for the name of the row, and the values.
-    """
+def draw_trials(
+    row: Mapping[str, Any], method: str, seed: int, overrides: Collection[str] = ()
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Draw the values of each trial, with a suffix for the name of the row; without a search, there is one trial."""
     draw, n_trials = row.get("draw", {}), row.get("trials", N_TRIALS)
     if not isinstance(draw, Mapping):
         raise ConfigError(f"draw must be a table, as in draw = {{ lambda_1 = '0.01:1:log' }}, got {draw!r}.")
@@ -375,18 +345,17 @@ def draw_trials(row: Mapping[str, Any], method: str, seed: int) -> Iterator[tupl
             raise ConfigError("trials needs draw, which says what is drawn.")
         yield "", {}
         return
-    spans: list[Span] = []
-    for name, values in _short_names(draw).items():
-        span = read_span(f"{name}={values}", method)
+    ranges = {name: values for name, values in _short_names(draw).items() if name not in overrides}
+    spans = read_spans([f"{name}={values}" for name, values in ranges.items()], method)
+    for span in spans:
         if not all(map(math.isfinite, (span.low, span.high, *span.choices))):
-            raise ConfigError(f"{name} can be drawn from finite numbers only, got {values!r}.")
-        spans.append(span)
+            raise ConfigError(f"{span.name} can be drawn from finite numbers only, got {ranges[span.name]!r}.")
     # A generator for each setting, seeded by its name: adding a setting to `draw` leaves the values of the others, and
     # adding trials leaves the first ones, so that their runs keep their keys and are not repeated.
     generators = [np.random.default_rng((seed, zlib.crc32(span.name.encode()))) for span in spans]
     for number in range(n_trials):
         pairs = zip(spans, generators, strict=True)
-        yield f", trial {number}", {span.name: _draw_value(span, generator) for span, generator in pairs}
+        yield f", trial {number}", scale({span.name: _draw_value(span, rng) for span, rng in pairs}, spans)
 
 
 def _draw_value(span: Span, generator: np.random.Generator) -> float:

@@ -9,10 +9,8 @@ from typing import Self
 from fresh._io import write_text
 from fresh.progress import Advance
 
-HEARTBEAT_SECONDS = 2.0
-"""Minimum number of seconds between two heartbeats."""
-CLOCK_SLACK = 1.0
-"""Seconds by which the clock of the file system may be slow."""
+HEARTBEAT_SECONDS = 2.0  # minimum number of seconds between two heartbeats
+CLOCK_SLACK = 1.0  # seconds by which the clock of the file system may be slow
 
 
 class Heartbeat:
@@ -57,10 +55,7 @@ class Heartbeat:
             self.path.unlink(missing_ok=True)
 
     def read(self, since: float = 0.0) -> str:
-        """Read the progress; empty if there is none.
-
-        :param since: When the task started; an older file is from a worker that was killed.
-        """
+        """Read the progress; empty if there is none since the task started, as after a worker was killed."""
         try:
             return self.path.read_text(encoding="utf-8") if self.path.stat().st_mtime >= since - CLOCK_SLACK else ""
         except (OSError, ValueError):

@@ -18,33 +18,24 @@ from fresh.experiments.worker import Outcome
 from fresh.metrics.bootstrap import short
 from fresh.text import plural
 
-N_FAILURES = 5
-"""Failures that are shown; all are listed at the end."""
-MIN_ROWS = 3
-"""Minimum number of rows of the table, even in a small terminal."""
-QUIET_SECONDS = 60.0
-"""Without a terminal, seconds without a line until the running tasks are listed."""
+N_FAILURES = 5  # failures that are shown; all are listed at the end
+MIN_ROWS = 3  # minimum number of rows of the table, even in a small terminal
+QUIET_SECONDS = 60.0  # without a terminal, seconds without a line until the running tasks are listed
 
 
 @dataclass(slots=True)
 class _TimeEstimate:
-    """Estimates the time left from the durations of similar tasks."""
-
     n_workers: int
     seconds: dict[tuple[str, str, str], tuple[float, ...]] = field(default_factory=dict)
 
     def add(self, task: Task, seconds: float) -> None:
-        """Learn from a finished task, unless another process did it, which takes 0 seconds here."""
-        if seconds:
+        if seconds:  # 0 if another process did it
             kind = _similar(task)
             # Replaced by one assignment: the thread that draws may be reading the old durations.
             self.seconds = {**self.seconds, kind: (*self.seconds.get(kind, ()), seconds)}
 
     def remaining(self, tasks: Sequence[Task], elapsed: Mapping[str, float]) -> float | None:
-        """Estimate the seconds until all tasks are done; None before the first is done.
-
-        :param elapsed: Seconds since each running task was started, by key.
-        """
+        # `elapsed`: seconds since each running task was started, by key. None before the first task is done.
         durations = self.seconds
         known = [value for values in durations.values() for value in values]
         if not known:
@@ -64,7 +55,6 @@ def _similar(task: Task) -> tuple[str, str, str]:
 class _Console(Console):
     # rich's own console exits when its pipe is closed, which would end the experiment.
     def on_broken_pipe(self) -> None:
-        """Print nothing more."""
         self.quiet = True
 
 
@@ -119,10 +109,7 @@ class LiveView:
         self.elsewhere[task.key] = task
 
     def on_crowded(self, task: Task, is_last: bool) -> None:
-        """Report that a GPU was full.
-
-        :param is_last: Whether the task now waits until it can run alone.
-        """
+        """Report that a GPU was full, and whether the task now waits until it can run alone."""
         self.running.pop(task.key, None)
         self.say(f"The GPU was full during {task}. It will be tried again{', alone, at the end' if is_last else ''}.")
 
@@ -142,9 +129,12 @@ class LiveView:
             result = f"failed: {outcome.error}"
         else:
             self.estimate.add(task, outcome.seconds)
-            result = self._read_result(task)
+            metrics = (self.store.read_report(task.key) or {"figures": {}})["figures"] if task.kind == "run" else {}
+            if task.kind == "run":
+                self.results[task.key] = replace(self.results[task.key], metrics=metrics)
+            result = f"{MAIN_METRIC} {short(metrics[MAIN_METRIC])}" if MAIN_METRIC in metrics else "done"
         if not self.console.is_terminal:
-            self.say(f"[{self._counts()}] {task}: {result}")
+            self.say(f"[{self.n_tasks - len(self.left)}/{self.n_tasks}] {task}: {result}")
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
@@ -156,21 +146,13 @@ class LiveView:
             if time.monotonic() - self._last_line >= QUIET_SECONDS:
                 self.say("\n".join([self._status(), *self.in_progress()]))
 
-    def _read_result(self, task: Task) -> str:
-        if task.kind != "run":
-            return "done"
-        metrics = (self.store.read_report(task.key) or {"figures": {}})["figures"]
-        self.results[task.key] = replace(self.results[task.key], metrics=metrics)
-        return f"{MAIN_METRIC} {short(metrics[MAIN_METRIC])}" if MAIN_METRIC in metrics else "done"
-
-    def _counts(self) -> str:
-        return f"{self.n_tasks - len(self.left)}/{self.n_tasks}"
-
     def _status(self) -> str:
         elapsed = {task.key: time.time() - started for task, started in list(self.running.values())}
         seconds = self.estimate.remaining(list(self.left.values()), elapsed)
         left = "" if not seconds else f", about {_format_duration(seconds)} left"
-        return f"{', '.join(self.experiments)}: {self._counts()} task{'' if self.n_tasks == 1 else 's'} done{left}"
+        return (
+            f"{', '.join(self.experiments)}: {self.n_tasks - len(self.left)}/{plural(self.n_tasks, 'task')} done{left}"
+        )
 
     def in_progress(self) -> list[str]:
         """List the running tasks, including those of other processes, with their durations and progress."""
@@ -190,10 +172,7 @@ class LiveView:
         return Group(*lines, self._table(self.console.height - len(lines)))
 
     def _table(self, n_lines: int) -> Table:
-        """Draw the table so far: means over finished seeds.
-
-        :param n_lines: Lines of the terminal that are left for it.
-        """
+        # Means over finished seeds, in so many lines of the terminal.
         results = list(self.results.values())
         corpora = list(dict.fromkeys(result.corpus for result in results))
         table = Table("", *corpora, box=None)
@@ -208,9 +187,8 @@ class LiveView:
 
 
 def _format_cell(results: Sequence[RunResult]) -> str:
-    """Format the mean of the finished runs, with their number if others are missing."""
     values = metric_values(results, MAIN_METRIC)
-    if not results or not values:
+    if not values:
         return "·" * bool(results)
     mean = short(sum(values) / len(values))
     return mean if len(values) == len(results) else f"{mean} {len(values)}/{len(results)}"

@@ -21,27 +21,21 @@ from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome, Worker
 
 # On an H200, a worker with mpnet took 15 to 28 GB on Movies and 10 to 15 GB on Evidence Inference.
-GB_PER_WORKER = 16
-"""GPU memory to plan for each worker."""
+GB_PER_WORKER = 16  # GPU memory to plan for each worker
 # With long texts the GPU itself is the limit: 100 % busy at 610 W with 12 workers on Evidence Inference (H200).
-WORKERS_PER_GPU = 6
-"""Maximum number of workers on a GPU."""
+WORKERS_PER_GPU = 6  # maximum number of workers on a GPU
 
 
 @dataclass(slots=True)
 class _WorkerProcess:
-    """A process, the connection to it, and its task."""
-
     process: BaseProcess
     connection: Connection
     gpu: str | None
     task: Task | None = None
-    corpus: str = ""
-    """The corpus of its last task, which it has in memory."""
+    corpus: str = ""  # the corpus of its last task, which it has in memory
 
 
 def _work(connection: Connection, folder: Path, data_dir: Path | None, gpu: str | None, n_threads: int) -> None:
-    """Do the tasks that arrive, until the connection or the parent process ends."""
     # `daemon=True` ends children only if the parent exits normally; after a SIGKILL they would continue to train.
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     if gpu is not None:
@@ -56,10 +50,9 @@ def _work(connection: Connection, folder: Path, data_dir: Path | None, gpu: str 
 
 
 def _exit_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(1)
 
 
 class LocalExecutor:
@@ -72,22 +65,17 @@ class LocalExecutor:
         memory, n_cores = gpu_memory(), os.cpu_count() or 1
         self.gpus = _gpu_names(len(memory), os.environ.get("CUDA_VISIBLE_DEVICES"))
         self.paths = (folder, data_dir)
-        self._n_workers = n_workers if n_workers is not None else default_n_workers(memory, n_cores)
-        if self._n_workers < 1:
+        self.n_workers = n_workers if n_workers is not None else default_n_workers(memory, n_cores)
+        if self.n_workers < 1:
             raise ConfigError(f"workers must be at least 1, got {n_workers}.")
-        self.n_threads = min(torch.get_num_threads(), max(1, n_cores // self._n_workers))
+        self.n_threads = min(torch.get_num_threads(), max(1, n_cores // self.n_workers))
         self.workers: list[_WorkerProcess] = []
         self._lost: deque[Task] = deque()
-
-    @property
-    def n_workers(self) -> int:
-        """Maximum number of tasks at once."""
-        return self._n_workers
 
     def prepare(self, n_tasks: int) -> None:
         """Start processes, each of which first loads libraries for some seconds."""
         # Called before planning: without it, GPUs were idle for 40 to 50 s at the start of each command.
-        while len(self.workers) < min(n_tasks, self._n_workers):
+        while len(self.workers) < min(n_tasks, self.n_workers):
             self._add_worker()
 
     def start(self, task: Task) -> None:
@@ -178,11 +166,7 @@ def gpu_memory() -> list[float]:
 
 
 def default_n_workers(memory: Sequence[float], n_cores: int) -> int:
-    """Choose the number of workers of a machine: as many as fit on its GPUs, or one for every two cores.
-
-    :param memory: Memory of each GPU, in GB.
-    """
+    """Choose the number of workers: as many as fit on GPUs with so many GB of memory, or one for every two cores."""
     if not memory:
         return max(1, n_cores // 2)
-    n_fitting = sum(min(WORKERS_PER_GPU, max(1, int(size // GB_PER_WORKER))) for size in memory)
-    return max(1, min(n_fitting, n_cores))
+    return max(1, min(sum(min(WORKERS_PER_GPU, max(1, int(gb // GB_PER_WORKER))) for gb in memory), n_cores))

@@ -12,7 +12,6 @@ from fresh.errors import ConfigError, MissingExtraError
 from fresh.experiments.grid import (
     WHERE_SETTINGS_BELONG,
     CheckedGrid,
-    Grid,
     RunSpec,
     describe_settings,
     invalid_runs,
@@ -29,7 +28,6 @@ from fresh.methods.baselines import keep_annotated
 from fresh.methods.config import FreshConfig
 from fresh.methods.fresh import check_ready
 from fresh.methods.rationales import check_rationales, split_folds
-from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.pipeline import RunSettings
 from fresh.progress import SILENT
@@ -44,14 +42,10 @@ class Task:
 
     kind: Kind
     key: str
-    spec: RunSpec
-    """A run that needs it."""
-    needs: tuple[str, ...] = ()
-    """Keys of the tasks that must be done first."""
-    settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """The settings that affect its result."""
-    detail: str = field(default="", compare=False)
-    """How it differs from other tasks that would have the same name."""
+    spec: RunSpec  # a run that needs it
+    needs: tuple[str, ...] = ()  # keys of the tasks that must be done first
+    settings: Mapping[str, Any] = field(default_factory=dict, compare=False)  # the settings that affect its result
+    detail: str = field(default="", compare=False)  # how it differs from other tasks that would have the same name
 
     def __str__(self) -> str:
         spec = self.spec
@@ -62,10 +56,7 @@ class Task:
 
 
 def plan_all(grids: Sequence[CheckedGrid], data_dir: Path | None, store: RunStore) -> dict[str, list[Task]]:
-    """List all tasks of each grid, each after the tasks that it needs; refuse grids with invalid runs.
-
-    Writes the plans to the folder of runs, for tables, and digests of the corpora, for later plans.
-    """
+    """List all tasks of each grid in their order, and write the plans; refuse grids with invalid runs."""
     sources = Sources(data_dir, store)
     checker = _RunChecker(sources)
     problems: list[str] = []
@@ -78,30 +69,26 @@ def plan_all(grids: Sequence[CheckedGrid], data_dir: Path | None, store: RunStor
     if problems:
         raise ConfigError("\n".join([*problems, f"({WHERE_SETTINGS_BELONG})"]))
     sources.save_cache()
-    return {grid.name: _plan(grid, runs, sources, store) for grid, runs, _ in grids}
-
-
-def _plan(grid: Grid, runs: Sequence[tuple[RunSpec, RunSettings]], sources: Sources, store: RunStore) -> list[Task]:
-    # A task that several runs need has one key; `setdefault` keeps the first, and so the order of the grid.
-    tasks: dict[str, Task] = {}
+    plans: dict[str, list[Task]] = {}
     n_words: dict[str, int] = {}
-    planned: list[dict[str, Any]] = []
-    for spec, run in runs:
-        digest, n_words[spec.corpus] = sources.summary(spec, run)
-        for task in tasks_of(spec, run, digest):
-            tasks.setdefault(task.key, task)
-        about = {"row": spec.row, "corpus": spec.corpus, "seed": spec.seed, "settings": spec.table_settings(run)}
-        planned.append({"key": spec.key(run, digest), **about})
-    store.write_plan(grid.name, grid.about, planned, grid.figure)
-    # The largest corpus first: otherwise one worker may be left with a long task while all others are idle.
-    return sorted(tasks.values(), key=lambda task: -n_words[task.spec.corpus])
+    for grid, runs, _ in grids:
+        # A task that several runs need has one key; `setdefault` keeps the first, and so the order of the grid.
+        tasks: dict[str, Task] = {}
+        planned: list[dict[str, Any]] = []
+        for spec, run in runs:
+            digest, n_words[spec.corpus] = sources.summary(spec, run)
+            for task in tasks_of(spec, run, digest):
+                tasks.setdefault(task.key, task)
+            about = {"row": spec.row, "corpus": spec.corpus, "seed": spec.seed, "settings": spec.table_settings(run)}
+            planned.append({"key": spec.key(run, digest), **about})
+        store.write_plan(grid.name, grid.about, planned, grid.figure)
+        # The largest corpus first: otherwise one worker may be left with a long task while all others are idle.
+        plans[grid.name] = sorted(tasks.values(), key=lambda task: -n_words[task.spec.corpus])
+    return plans
 
 
 def tasks_of(spec: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
-    """List the tasks that a run needs, and the run itself.
-
-    :param digest: Digest of the corpus.
-    """
+    """List the tasks that a run needs, and the run itself; `digest` is that of its corpus."""
     data = {"data": ", ".join(spec.data), **asdict(run.config.data)} if spec.data else {}
     common, settings, identity = {"documents": spec.documents, **data}, result_settings(run), key_settings(run)
     source: list[Any] = [spec.corpus, digest, spec.documents]
@@ -143,39 +130,40 @@ def label_tasks(tasks: Sequence[Task]) -> list[Task]:
     labeled: list[Task] = []
     for task in tasks:
         group, own = by_name[str(task)], {*task.spec.settings, "documents", "data"}
+        differing = [path for path, v in task.settings.items() if any(v != other.settings.get(path) for other in group)]
+        named = {path.rpartition(".")[2]: task.settings[path] for path in differing}
         # Defaults are left out: two tasks that differ in a setting have it in at least one of their grids.
-        shown = {
-            path.rpartition(".")[2]: value
-            for path, value in task.settings.items()
-            if path.rpartition(".")[2] in own
-            and value not in (None, "")
-            and any(other.settings.get(path) != value for other in group)
-        }
+        shown = {name: value for name, value in named.items() if name in own and value not in (None, "")}
         labeled.append(replace(task, detail=", ".join(describe_settings(shown))))
     return labeled
 
 
+def _count_layers(encoder: str) -> int:
+    return int(load_encoder(encoder).model.config.num_hidden_layers)
+
+
 @dataclass(frozen=True, slots=True)
 class _RunChecker:
-    """Checks runs against their corpora and what is installed."""
-
     sources: Sources
     known: dict[tuple[str, str], Any] = field(default_factory=dict)
     """The number of layers of each encoder, and the summary of each corpus, or why it cannot be read."""
 
     def check_all(self, runs: Sequence[tuple[RunSpec, RunSettings]], errors: dict[str, list[RunSpec]]) -> None:
-        """Add to the errors of a grid."""
         # Sorted, so that each corpus is read once: only a few are kept in memory.
         for spec, run in sorted(runs, key=lambda pair: (pair[0].corpus, pair[0].seed)):
             try:
-                self._check_encoder(run.method.network)
+                network = run.method.network
+                n_layers = self._once("encoder", network.encoder, partial(_count_layers, network.encoder))
+                if network.layers != "all" and network.layers > n_layers:
+                    about = f"at most {n_layers} for the encoder {network.encoder}, got {network.layers}"
+                    raise ConfigError(f"layers must be all or {about}.")
                 self._once("corpus", self.sources.key(spec, run), partial(self.sources.summary, spec, run))
                 self._check_method(spec, run)
             except (ValueError, OSError, MissingExtraError) as error:
                 errors.setdefault(str(error), []).append(spec)
 
     def _once(self, kind: str, name: str, read: Callable[[], Any]) -> Any:
-        """Read an encoder or a corpus once; if it fails, raise the same error each time."""
+        # If it fails, the same error is raised each time.
         if (kind, name) not in self.known:
             try:
                 self.known[kind, name] = read()
@@ -185,16 +173,8 @@ class _RunChecker:
             raise self.known[kind, name]
         return self.known[kind, name]
 
-    def _check_encoder(self, network: NetworkConfig) -> None:
-        encoder = network.encoder
-        n_layers = self._once("encoder", encoder, lambda: int(load_encoder(encoder).model.config.num_hidden_layers))
-        if network.layers != "all" and network.layers > n_layers:
-            raise ConfigError(
-                f"layers must be all or at most {n_layers} for the encoder {encoder}, got {network.layers}."
-            )
-
     def _check_method(self, spec: RunSpec, run: RunSettings) -> None:
-        """Refuse missing extras, too many folds, and missing human rationales."""
+        # Missing extras, too many folds, and missing human rationales are refused.
         config = run.method
         human = config.tagging.human if isinstance(config, FreshConfig) else getattr(config, "human", 0.0)
         if isinstance(config, FreshConfig):
@@ -210,15 +190,13 @@ class _RunChecker:
 def _check_duplicates(
     runs: Sequence[tuple[RunSpec, RunSettings]], errors: dict[str, list[RunSpec]], sources: Sources
 ) -> None:
-    """Refuse rows that differ only in settings that affect speed: they are one run."""
+    # Rows that differ only in settings that affect speed are one run.
     firsts: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
     for spec, run in runs:
         settings = {path.rpartition(".")[2]: value for path, value in flatten(asdict(run.method))}
         first, others = firsts.setdefault(spec.key(run, sources.summary(spec, run).digest), (spec, settings))
         names = ", ".join(name for name in FREE if settings.get(name) != others.get(name))
         if names:
-            reason = (
-                f"The rows {first.row} and {spec.row} differ only in {names}. That affects the speed of a run, "
-                "not its result, so they are the same run. Remove one of them."
-            )
+            same = "That affects the speed of a run, not its result, so they are the same run. Remove one of them."
+            reason = f"The rows {first.row} and {spec.row} differ only in {names}. {same}"
             errors.setdefault(reason, []).append(spec)

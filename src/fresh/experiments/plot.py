@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 
 STYLES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)))
 LEVEL_STYLES = ((0, (1, 1)), (0, (5, 3)), (0, (7, 2, 1, 2)))
-LIGHT = "A0"
-"""Opacity of the color inside a mark, up to FF."""
+LIGHT = "A0"  # opacity of the color inside a mark, up to FF
 MAX_TICKS = 6
-MAX_MARKS = 24
-"""Maximum number of marks on a line; of more points, some are not marked."""
-N_COLUMNS = 3
-"""Maximum number of panels side by side."""
+MAX_MARKS = 24  # maximum number of marks on a line; of more points, some are not marked
+N_COLUMNS = 3  # maximum number of panels side by side
 WIDTH, HEIGHT = 3.1, 2.5
 """Size of a panel in inches."""
 UNITS = ((3 * 3600, "hours", 3600), (600, "minutes", 60), (0, "seconds", 1))
@@ -63,9 +60,9 @@ def draw_figure(data: FigureData, make: "Callable[..., Figure]") -> "Figure":
             axes.set_axis_off()
             continue
         handles |= _draw_panel(axes, data, data.panels[number], unit)
-        _set_ticks(axes, data, data.panels[number])
         if number % n_across == 0:
-            axes.set_ylabel(_y_label(data))
+            name = data.config.display_name(data.config.y)
+            axes.set_ylabel(f"expected best {name}" if data.config.kind == "evp" else name)
         if number + n_across >= len(data.panels):
             axes.set_xlabel(label)
     look: dict[str, Any] = {"loc": "outside lower center", "ncols": n_entries, "title": "\n".join(notes) or None}
@@ -93,7 +90,8 @@ def _draw_panel(axes: "Axes", data: FigureData, panel: Panel, unit: float) -> di
         draw_line = _draw_marks if data.config.kind == "scatter" else _draw_line
         handles[line.name] = draw_line(axes, line, place, unit)
     # A flat line over time starts where a run of its row ends, even if that is later than the whole search.
-    end = max(point.x for line in panel.lines for point in line.points) / unit
+    xs = sorted({point.x for line in panel.lines for point in line.points})
+    end = xs[-1] / unit
     for level in panel.levels:
         place = level_names.index(level.name)
         style = LEVEL_STYLES[place % len(LEVEL_STYLES)]
@@ -103,12 +101,7 @@ def _draw_panel(axes: "Axes", data: FigureData, panel: Panel, unit: float) -> di
         else:
             ends = (level.x / unit, max(end, level.x / unit))
             [handles[level.name]] = axes.plot(ends, (level.y, level.y), marker="|", markersize=9, markevery=[0], **look)
-    return handles
-
-
-def _set_ticks(axes: "Axes", data: FigureData, panel: Panel) -> None:
-    # At the points, if they are few; a search starts at zero, and has no half trials.
-    xs = sorted({point.x for line in panel.lines for point in line.points})
+    # Ticks at the points, if they are few; a search starts at zero, and has no half trials.
     if data.config.kind == "evp":
         axes.set_xlim(left=0)
         if data.config.x == TRIALS:
@@ -116,10 +109,11 @@ def _set_ticks(axes: "Axes", data: FigureData, panel: Panel) -> None:
     elif data.config.kind == "lines" and len(xs) <= MAX_TICKS:
         axes.set_xticks(xs, [f"{x:g}".replace("0.", ".", 1) if abs(x) < 1 else f"{x:g}" for x in xs])
         axes.margins(x=0.08)
+    return handles
 
 
 def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
-    """Draw a line with the range over seeds as a band, or as a whisker for a single point."""
+    # The range over seeds is a band, or a whisker for a single point.
     xs, ys = [point.x / unit for point in line.points], [point.y for point in line.points]
     lows, highs = [point.low for point in line.points], [point.high for point in line.points]
     color = COLORS[place % len(COLORS)]
@@ -150,7 +144,7 @@ def _draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
 
 
 def _x_label(data: FigureData) -> tuple[str, float]:
-    """Return the label of the horizontal axis, and the unit to divide its values by."""
+    # And the unit to divide the values by.
     config = data.config
     if config.kind != "evp":
         return config.display_name(config.x), 1.0
@@ -160,8 +154,3 @@ def _x_label(data: FigureData) -> tuple[str, float]:
     name, size = next((name, size) for least, name, size in UNITS if most >= least)
     own = config.names.get(SECONDS)
     return f"{name} of training" if own is None else f"{own} ({name})", float(size)
-
-
-def _y_label(data: FigureData) -> str:
-    name = data.config.display_name(data.config.y)
-    return f"expected best {name}" if data.config.kind == "evp" else name

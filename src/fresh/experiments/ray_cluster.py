@@ -16,12 +16,9 @@ from fresh._optional import optional_import
 from fresh.errors import FreshError
 from fresh.experiments.store import RunStore
 
-CONNECT_SECONDS = 10.0
-"""Maximum number of seconds until a cluster accepts a connection."""
-ANSWER_SECONDS = 60.0
-"""Maximum number of seconds until nodes answer."""
-LOCAL = "local"
-"""Address of a new cluster of this machine alone."""
+CONNECT_SECONDS = 10.0  # maximum number of seconds until a cluster accepts a connection
+ANSWER_SECONDS = 60.0  # maximum number of seconds until nodes answer
+LOCAL = "local"  # address of a new cluster of this machine alone
 SHARED = "Choose a folder that all nodes see under the same name, on a shared disk."
 LOCKS = "The shared disk must support locks (flock) from all nodes: see docs/how-to/cluster.md."
 
@@ -43,10 +40,8 @@ class NodeInfo(NamedTuple):
     """A node's answer about itself."""
 
     version: str
-    problem: str
-    """Why it cannot work in the folder of runs; empty if it can."""
-    gpu_memory: tuple[float, ...]
-    """Memory of its GPUs, in GB."""
+    problem: str  # why it cannot work in the folder of runs; empty if it can
+    gpu_memory: tuple[float, ...]  # memory of its GPUs, in GB
 
 
 @contextmanager
@@ -92,10 +87,8 @@ def _check_address(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
-        raise ClusterError(
-            f"No Ray cluster answers at {address}: {error}. Start one with `ray start --head`, "
-            "or leave out the address to use this machine alone."
-        ) from error
+        hint = "Start one with `ray start --head`, or leave out the address to use this machine alone."
+        raise ClusterError(f"No Ray cluster answers at {address}: {error}. {hint}") from error
 
 
 def alive_nodes(ray: Any) -> list[Node]:
@@ -122,9 +115,8 @@ def get_result(ray: Any, node: Node, reference: Any) -> Any:
     try:
         return ray.get(reference)
     except (ray.exceptions.RayError, RuntimeError) as error:
-        raise ClusterError(
-            f"Node {node.name} cannot work: {_first_line(error)} All nodes need the same installation of fresh."
-        ) from error
+        reason = f"{_first_line(error)} All nodes need the same installation of fresh."
+        raise ClusterError(f"Node {node.name} cannot work: {reason}") from error
 
 
 def _first_line(error: BaseException) -> str:
@@ -170,9 +162,8 @@ def installed_version() -> str:
 def check_version(node: Node, version: str) -> None:
     """Refuse a node with another version of fresh, whose results may differ."""
     if version != installed_version():
-        raise ClusterError(
-            f"Node {node.name} has fresh {version}, this machine {installed_version()}. Install one version on both."
-        )
+        versions = f"{version}, this machine {installed_version()}"
+        raise ClusterError(f"Node {node.name} has fresh {versions}. Install one version on both.")
 
 
 def marker_file(store: RunStore, token: str, node_id: str = "") -> Path:
@@ -198,7 +189,6 @@ def inspect_node(
 
 
 def _find_problem(store: RunStore, data_dir: Path | None, token: str) -> str:
-    """Explain why this machine cannot work in a folder of runs, in which another machine holds a lock."""
     if data_dir is not None and not data_dir.is_dir():
         return f"has no folder {data_dir}, which `data_dir` names. {SHARED}"
     # If this machine can take a lock that another holds, the disk has no locks, and two workers would do one run.

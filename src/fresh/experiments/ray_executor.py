@@ -35,10 +35,8 @@ from fresh.experiments.scheduler import TaskEnd
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome, Worker
 
-REFRESH_SECONDS = 5.0
-"""Seconds between two checks for nodes that joined or left."""
-INSPECTION_SHARE = 0.01
-"""Share of a GPU that a node needs to look up its memory."""
+REFRESH_SECONDS = 5.0  # seconds between two checks for nodes that joined or left
+INSPECTION_SHARE = 0.01  # share of a GPU that a node needs to look up its memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +51,16 @@ class WorkerNode:
 
 @dataclass(slots=True)
 class _NodePool:
-    """The nodes of a cluster that can work in a folder of runs."""
-
     ray: Any
     store: RunStore
     data_dir: Path | None
-    token: str
-    """Name of a lock that this process holds, by which nodes recognize the folder."""
+    token: str  # name of a lock that this process holds, by which nodes recognize the folder
     ready: dict[str, WorkerNode] = field(default_factory=dict)
-    inspected: dict[str, Any] = field(default_factory=dict)
-    """References to answers of nodes that have not arrived yet."""
+    inspected: dict[str, Any] = field(default_factory=dict)  # references to answers of nodes that have not arrived yet
     rejected: set[str] = field(default_factory=set)
     refreshed: float = -math.inf
 
     def check_all(self) -> None:
-        """Inspect all nodes; refuse a cluster with a node that cannot work in the folder."""
         nodes = nodes_with_cores(self.ray)
         self._inspect(nodes)
         self.ray.wait(list(self.inspected.values()), num_returns=len(self.inspected), timeout=ANSWER_SECONDS)
@@ -78,7 +71,6 @@ class _NodePool:
         self.refreshed = time.monotonic()
 
     def refresh(self) -> None:
-        """Check for nodes that joined or left, unless the last check was just now."""
         if time.monotonic() - self.refreshed < REFRESH_SECONDS:
             return
         nodes = {node.id: node for node in alive_nodes(self.ray)}
@@ -101,7 +93,6 @@ class _NodePool:
                 self.inspected[node.id] = call_on_node(self.ray, node, inspect_node, *arguments, gpu_share=share)
 
     def _admit(self, node: Node) -> None:
-        """Use a node if it has answered; raise an error if it cannot work in the folder."""
         if node.id not in self.inspected or not self.ray.wait([self.inspected[node.id]], timeout=0)[0]:
             return
         info: NodeInfo = get_result(self.ray, node, self.inspected.pop(node.id))
@@ -115,7 +106,6 @@ class _NodePool:
 
 @contextlib.contextmanager
 def _checked_nodes(ray: Any, folder: Path, data_dir: Path | None) -> Iterator[_NodePool]:
-    """Find the nodes that can work in a folder of runs; their markers are deleted at the end of the block."""
     pool = _NodePool(ray, RunStore(folder), data_dir, f"cluster-{uuid.uuid4().hex}")
     try:
         with pool.store.claim(pool.token):
@@ -127,10 +117,7 @@ def _checked_nodes(ray: Any, folder: Path, data_dir: Path | None) -> Iterator[_N
 
 
 def _divide_node(node: Node, gpu_memory: tuple[float, ...]) -> WorkerNode:
-    """Divide a node among workers, as the local executor divides a machine.
-
-    :param gpu_memory: Memory of one GPU of the node, in GB; all GPUs of a node are assumed to be equal.
-    """
+    # As the local executor divides a machine; all GPUs of a node are assumed to be equal.
     # Rounded down: if the shares add up to more than 1, one worker does not get a GPU.
     memory = list(gpu_memory[:1]) * node.n_gpus
     n_workers = default_n_workers(memory, node.n_cores)
@@ -139,8 +126,6 @@ def _divide_node(node: Node, gpu_memory: tuple[float, ...]) -> WorkerNode:
 
 
 class _WorkerActor:
-    """A process on a node."""
-
     def __init__(self, folder: Path, data_dir: Path | None, current: Path, n_threads: int) -> None:
         import torch
 
@@ -150,21 +135,16 @@ class _WorkerActor:
         self.worker = Worker(RunStore(folder), data_dir)
 
     def perform(self, task: Task) -> Outcome:
-        """Do a task."""
         return self.worker.perform(task)
 
 
 @dataclass(slots=True, eq=False)
 class _RayWorker:
-    """An actor, and its task."""
-
     actor: Any
     node: WorkerNode
     task: Task | None = None
-    outcome: Any = None
-    """Reference to the outcome of the task."""
-    corpus: str = ""
-    """The corpus of its last task, which it has in memory."""
+    outcome: Any = None  # reference to the outcome of the task
+    corpus: str = ""  # the corpus of its last task, which it has in memory
 
 
 class RayExecutor:
@@ -213,19 +193,17 @@ class RayExecutor:
         worker.outcome = worker.actor.perform.remote(task)
 
     def _add_worker(self) -> _RayWorker | None:
-        """Start a worker; return None if there is no room, because a node has just left."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         used = Counter(worker.node.node.id for worker in self.workers)
         roomy = [node for name, node in self.pool.ready.items() if used[name] < node.n_workers]
-        if not roomy:
+        if not roomy:  # a node has just left
             return None
         # A node on which workers die may be broken, or short of memory: others come first, then those with most room.
         node = min(roomy, key=lambda node: (self._deaths[node.node.id], used[node.node.id] / node.n_workers))
         there = NodeAffinitySchedulingStrategy(node.node.id, soft=False)
-        actor = self.ray.remote(_WorkerActor).options(
-            num_cpus=node.n_cores, num_gpus=node.gpu_share, scheduling_strategy=there
-        )
+        resources = {"num_cpus": node.n_cores, "num_gpus": node.gpu_share, "scheduling_strategy": there}
+        actor = self.ray.remote(_WorkerActor).options(**resources)
         worker = _RayWorker(actor.remote(*self.paths, Path.cwd(), node.n_cores), node)
         self.workers.append(worker)
         return worker

@@ -15,16 +15,14 @@ from fresh.persistence import read_files
 from fresh.rationalizer import BATCH_SIZE, Rationalizer, find_model, from_files
 from fresh.reporting.console import to_record
 
-MAX_AHEAD = 4
-"""Groups of documents for each worker that may wait for an earlier group, whose lines come first."""
+MAX_AHEAD = 4  # groups of documents for each worker that may wait for an earlier group, whose lines come first
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
     """What to explain, and how."""
 
-    source: str
-    """A file on this machine."""
+    source: str  # a file on this machine
     reads: DataConfig
     ratio: float | None = None
     scores: bool = False
@@ -83,7 +81,7 @@ def _explain_in_order(ray: Any, workers: Sequence[Any], groups: Iterable[list[Do
 
 
 def _divide_cluster(nodes: Sequence[Node], device: str) -> tuple[int, dict[str, float]]:
-    """Return how many workers fit on a cluster, and the resources of each."""
+    # The number of workers, and the resources of each.
     n_gpus = 0 if device == "cpu" else sum(node.n_gpus for node in nodes)
     if n_gpus:
         return n_gpus, {"num_cpus": 1, "num_gpus": 1}
@@ -91,8 +89,6 @@ def _divide_cluster(nodes: Sequence[Node], device: str) -> tuple[int, dict[str, 
 
 
 class _Explainer:
-    """Holds the model, and explains groups of documents."""
-
     def __init__(self, request: ExplainRequest, files: Mapping[str, bytes]) -> None:
         import torch
 
@@ -100,7 +96,6 @@ class _Explainer:
         self.request, self.model = request, from_files(files, request.device)
 
     def explain(self, documents: list[Document]) -> str:
-        """Turn documents into lines."""
         explanations = self.model.explain(documents, ratio=self.request.ratio)
         records = (to_record(explanation, self.request.scores) for explanation in explanations)
         return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

@@ -14,13 +14,10 @@ from fresh.metrics.bootstrap import short
 from fresh.text import plural
 from fresh.training.config import FREE, LATER
 
-MAIN_METRIC = "macro-F1"
-"""The default metric."""
+MAIN_METRIC = "macro-F1"  # the default metric
 MISSING = "–"
-TRIAL = re.compile(r", trial \d+$")
-"""The end of the name of a row that is one trial of a search."""
-SECONDS = "seconds"
-"""Duration of training and testing, including everything that a run shares with others."""
+TRIAL = re.compile(r", trial \d+$")  # the end of the name of a row that is one trial of a search
+SECONDS = "seconds"  # duration of training and testing, including everything that a run shares with others
 EXPLAIN_SECONDS = "explain seconds"
 TIMED = (EXPLAIN_SECONDS, SECONDS)
 UNRECORDED = "something that no setting records, such as the number of documents"
@@ -39,10 +36,8 @@ class RunResult:
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Everything that was measured, including durations; empty until the run is finished."""
     failure: str | None = None
-    report: Mapping[str, Any] = field(default_factory=dict)
-    """The whole report; empty until the run is finished."""
-    damaged: str = ""
-    """Path of the report if it is damaged."""
+    report: Mapping[str, Any] = field(default_factory=dict)  # the whole report; empty until the run is finished
+    damaged: str = ""  # path of the report if it is damaged
 
     def get(self, name: str) -> Any:
         """Look up a setting, or the row, corpus or seed."""
@@ -62,29 +57,23 @@ def read_results(store: RunStore, experiment: str | None) -> list[RunResult]:
     names = [experiment] if experiment is not None else store.experiments()
     if not names:
         raise ConfigError(f"{store.path} holds no experiment. Run one first: fresh run GRID.toml --out {store.path}.")
+    results: list[RunResult] = []
     planned = {(item["key"], item["row"]): item for name in names for item in store.read_plan(name)["runs"]}
-    return [_read_result(store, item) for item in planned.values()]
-
-
-def _read_result(store: RunStore, planned: Mapping[str, Any]) -> RunResult:
-    key = planned["key"]
-    report = store.read_report(key) or {}
-    times = report.get(TIMES, {})
-    # Durations of one machine are metrics for tables and figures, although reports keep them apart.
-    metrics = {**report.get("figures", {}), **{name: times[name] for name in TIMED if name in times}}
-    if SECONDS in metrics:
-        metrics[SECONDS] += times.get("shared seconds", 0.0)
-    failure = None if report else store.read_failure(key)
-    damaged = "" if report else str(store.damaged_report(key) or "")
-    about = {name: planned[name] for name in PLAN_FIELDS}
-    return RunResult(**about, metrics=metrics, failure=failure, report=report, damaged=damaged)
+    for (key, _), item in planned.items():
+        report = store.read_report(key) or {}
+        times = report.get(TIMES, {})
+        # Durations of one machine are metrics for tables and figures, although reports keep them apart.
+        metrics = {**report.get("figures", {}), **{name: times[name] for name in TIMED if name in times}}
+        if SECONDS in metrics:
+            metrics[SECONDS] += times.get("shared seconds", 0.0)
+        failure, damaged = (None, "") if report else (store.read_failure(key), str(store.damaged_report(key) or ""))
+        about = {name: item[name] for name in PLAN_FIELDS}
+        results.append(RunResult(**about, metrics=metrics, failure=failure, report=report, damaged=damaged))
+    return results
 
 
 def select(results: Sequence[RunResult], conditions: Mapping[str, str]) -> list[RunResult]:
-    """Select the results whose settings have the given values; commas separate several values.
-
-    A value may itself contain commas, as the names of many rows do.
-    """
+    """Select the results whose settings have the given values, separated by commas, which they may contain, too."""
     check_names(results, conditions)
     chosen = list(results)
     for name, values in conditions.items():
@@ -94,8 +83,7 @@ def select(results: Sequence[RunResult], conditions: Mapping[str, str]) -> list[
 
 
 def _split_values(text: str, known: Iterable[str], name: str) -> list[str]:
-    """Split text at commas into known values of a setting, which may contain commas."""
-    # Longest first: "ours, top_k" is one value even if "ours" is another.
+    # Known values may contain commas. Longest first: "ours, top_k" is one value even if "ours" is another.
     ordered, values, rest = sorted(known, key=len, reverse=True), list[str](), text
     while True:
         value = next((value for value in ordered if f"{rest},".startswith(f"{value},")), None)
@@ -113,10 +101,7 @@ def format_value(value: object) -> str:
 
 
 def check_names(results: Iterable[RunResult], names: Iterable[str], extra: Iterable[str] = ()) -> None:
-    """Refuse names that are not settings of any run.
-
-    :param extra: Further names to accept.
-    """
+    """Refuse names that are neither settings of any run nor `extra` ones."""
     known = {"row", "corpus", "seed", *extra, *(name for result in results for name in result.settings)}
     check_known(names, "a setting of these runs", sorted(known))
 
@@ -129,10 +114,7 @@ def check_metrics(results: Iterable[RunResult], names: Iterable[str]) -> None:
 
 
 def check_known(names: Iterable[str], what: str, known: Collection[str]) -> None:
-    """Refuse unknown names, and suggest which ones may have been meant.
-
-    :param what: What each name should be, with its article.
-    """
+    """Refuse unknown names, and suggest which ones may have been meant; `what` they should be has its article."""
     problems = [suggest(name, what, known) for name in names if name not in known]
     if problems:
         raise ConfigError("\n".join(problems))
@@ -184,7 +166,6 @@ def distinguishing_settings(cells: Iterable[Sequence[RunResult]]) -> tuple[str, 
     mixed = [list(cell) for cell in cells if differing_settings(cell)]
 
     def split(name: str) -> list[list[RunResult]]:
-        """Split the mixed cells by a setting, and list the parts that are still mixed."""
         parts = [part for cell in mixed for part in group_by(cell, lambda run: str(run.get(name))).values()]
         return list(filter(differing_settings, parts))
 
@@ -227,16 +208,13 @@ def damaged_reports(results: Sequence[RunResult]) -> Iterator[str]:
     """Name the reports that cannot be read, and say what to do."""
     for result in unique_runs(results):
         if result.damaged:
-            yield (
-                f"damaged: {result.damaged}, the report of {result}, has no metrics that can be read. "
-                "Repeat the `fresh run` command to redo the run."
-            )
+            problem = f"damaged: {result.damaged}, the report of {result}, has no metrics that can be read"
+            yield f"{problem}. Repeat the `fresh run` command to redo the run."
 
 
 # The manifest: everything that is known about the runs of an experiment
 
-N_DIGITS = 6
-"""Decimal places of metrics."""
+N_DIGITS = 6  # decimal places of metrics
 
 
 def make_manifest(results: Sequence[RunResult]) -> dict[str, Any]:
@@ -279,7 +257,7 @@ def make_manifest(results: Sequence[RunResult]) -> dict[str, Any]:
 
 
 def _describe_data(done: Iterable[RunResult]) -> dict[str, list[dict[str, Any]]]:
-    """List the documents of each corpus by seeds: a seed may decide the split, and a method may leave documents out."""
+    # By seeds: a seed may decide the split, and a method may leave documents out.
     seeds: dict[str, dict[tuple[Any, ...], set[int]]] = {}
     for result in done:
         kind = (result.report["data"], *result.report["documents"])

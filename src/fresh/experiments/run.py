@@ -10,7 +10,7 @@ from fresh.experiments.grid import Grid, check_grid
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.live_view import LiveView
 from fresh.experiments.local import LocalExecutor
-from fresh.experiments.plan import Task, label_tasks, plan_all
+from fresh.experiments.plan import label_tasks, plan_all
 from fresh.experiments.scheduler import Executor, Scheduler
 from fresh.experiments.store import RunStore
 from fresh.methods.config import RATIO_DISCRETIZERS
@@ -21,10 +21,8 @@ class GridResult(NamedTuple):
 
     name: str
     n_runs: int
-    failures: dict[str, str]
-    """Why each failed run failed, by its label."""
-    n_dropped: int = 0
-    """Finished runs that are in the previous plan of this name but not in the current one."""
+    failures: dict[str, str]  # why each failed run failed, by its label
+    n_dropped: int = 0  # finished runs that are in the previous plan of this name but not in the current one
 
 
 def run_grids(
@@ -64,7 +62,12 @@ def run_grids(
             failed = Scheduler(store, workers, view, list(plans)).run(tasks)
     finally:
         workers.close()
-    _remove_used_gates(tasks, store)
+    # Gates may be left when a worker was killed after the last run that needed them. If a grid cuts a gate in one way
+    # only, it stays for the other way, which a later grid may need.
+    for gate in (task for task in tasks if task.kind == "gate" and store.shared_folder(task.key).exists()):
+        is_done = [store.read_report(task.key) is not None for task in tasks if gate.key in task.needs]
+        if is_done == [True] * len(RATIO_DISCRETIZERS):
+            remove_shared(store, gate.key)
     results: list[GridResult] = []
     for name, plan in plans.items():
         runs = [task for task in plan if task.kind == "run"]
@@ -75,29 +78,17 @@ def run_grids(
     return results
 
 
-def _remove_used_gates(tasks: Sequence[Task], store: RunStore) -> None:
-    """Delete gates that were left when a worker was killed after the last run that needed them."""
-    for gate in (task for task in tasks if task.kind == "gate" and store.shared_folder(task.key).exists()):
-        # A grid may cut a gate in one way only. Then it stays for the other way, which a later grid may need.
-        is_done = [store.read_report(task.key) is not None for task in tasks if gate.key in task.needs]
-        if is_done == [True] * len(RATIO_DISCRETIZERS):
-            remove_shared(store, gate.key)
-
-
 def _read_grids(paths: Sequence[Path], overrides: Mapping[str, Any] | None, documents: int | None) -> list[Grid]:
-    """Read grid files; refuse them with all of their problems, or if two have the same name."""
-    grids: dict[str, Grid] = {}
+    grids: dict[str, tuple[Grid, Path]] = {}
     problems: list[str] = []
-    names: dict[str, Path] = {}
     for path in paths:
         try:
             grid = read_grid(path, overrides, documents)
+            if grid.name in grids:
+                raise ConfigError(f"{grids[grid.name][1]} and {path} are both called {grid.name!r}. Rename one.")
+            grids[grid.name] = grid, path
         except ConfigError as error:
             problems.append(str(error))
-            continue
-        if grid.name in grids:
-            problems.append(f"{names[grid.name]} and {path} are both called {grid.name!r}. Rename one of them.")
-        grids[grid.name], names[grid.name] = grid, path
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
-    return list(grids.values())
+    return [grid for grid, _ in grids.values()]

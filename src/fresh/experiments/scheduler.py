@@ -12,14 +12,10 @@ from fresh.experiments.plan import Task
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
 
-MAX_DEATHS = 3
-"""Workers that may die on one task before it fails."""
-MAX_CROWDED = 3
-"""How often a task may run out of GPU memory beside others before it waits until it can run alone."""
-N_DONE_PER_STEP = 2
-"""After a GPU was full, the limit rises by one whenever this many times the limit of tasks are done."""
-PAUSE = 0.2
-"""Seconds until a task that another process works on is tried again."""
+MAX_DEATHS = 3  # workers that may die on one task before it fails
+MAX_CROWDED = 3  # how often a task may run out of GPU memory beside others before it waits until it can run alone
+N_DONE_PER_STEP = 2  # after a GPU was full, the limit rises by one whenever this many times the limit of tasks are done
+PAUSE = 0.2  # seconds until a task that another process works on is tried again
 
 
 class TaskEnd(NamedTuple):
@@ -59,36 +55,24 @@ class Scheduler:
     store: RunStore
     executor: Executor
     view: LiveView
-    experiments: Sequence[str] = ()
-    """Experiments whose plans must remain in the folder of runs."""
+    experiments: Sequence[str] = ()  # experiments whose plans must remain in the folder of runs
     pending: list[Task] = field(default_factory=list)
     running: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)
-    failed: dict[str, str] = field(default_factory=dict)
-    """Why each failed task failed."""
+    failed: dict[str, str] = field(default_factory=dict)  # why each failed task failed
     n_deaths: Counter[str] = field(default_factory=Counter)
-    n_crowded: Counter[str] = field(default_factory=Counter)
-    """How often each task ran out of GPU memory beside others."""
-    limit: int | None = None
-    """Maximum number of tasks at once; None until a GPU is full."""
+    n_crowded: Counter[str] = field(default_factory=Counter)  # how often each task ran out of GPU memory beside others
+    limit: int | None = None  # maximum number of tasks at once; None until a GPU is full
     n_done_at_limit: int = 0
     retry_after: dict[str, int] = field(default_factory=dict)
     """Number of tasks that must have ended before a task that ran out of memory is tried again."""
     retry_alone: list[Task] = field(default_factory=list)
     """Tasks that ran out of memory too often, which run alone when all others are done."""
-    is_alone: bool = False
-    """Whether a task of `retry_alone` is running."""
-
-    @property
-    def n_ended(self) -> int:
-        """Number of tasks that are done or failed."""
-        return len(self.done) + len(self.failed)
+    is_alone: bool = False  # whether a task of `retry_alone` is running
 
     def run(self, tasks: Sequence[Task]) -> dict[str, str]:
-        """Do all tasks; a failure affects only the tasks that need the failed one.
+        """Do all tasks, each of which comes after those that it needs, and return why each failed task failed.
 
-        :param tasks: Each after the tasks that it needs.
-        :return: Why each failed task failed, by its key.
         :raises StoreDeletedError: If the folder of runs is deleted meanwhile.
         """
         self.pending = self._unfinished(tasks)
@@ -109,13 +93,11 @@ class Scheduler:
         return self.failed
 
     def _unfinished(self, tasks: Sequence[Task]) -> list[Task]:
-        """Leave out runs that are done or failed, and what only they need; stored scores need no support model."""
+        # Without runs that are done or failed, and what only they need; stored scores need no support model.
         runs = [task for task in tasks if task.kind == "run"]
         self.done |= {task.key for task in runs if self.store.read_report(task.key) is not None}
-        for task in runs:
-            reason = None if task.key in self.done else self.store.read_failure(task.key)
-            if reason is not None:
-                self.failed[task.key] = reason
+        failures = {task.key: self.store.read_failure(task.key) for task in runs if task.key not in self.done}
+        self.failed |= {key: reason for key, reason in failures.items() if reason is not None}
         # One pass backwards is enough, since each task comes after the tasks that it needs.
         needed = {task.key for task in runs} - self.done - self.failed.keys()
         for task in reversed(tasks):
@@ -132,7 +114,9 @@ class Scheduler:
             if lost is not None:
                 self.pending.remove(task)
                 self._fail(task, self.failed[lost])
-            elif self.done.issuperset(task.needs) and self.n_ended >= self.retry_after.get(task.key, 0):
+            elif self.done.issuperset(task.needs) and len(self.done) + len(self.failed) >= self.retry_after.get(
+                task.key, 0
+            ):
                 self.pending.remove(task)
                 self._start(task)
 
@@ -164,15 +148,17 @@ class Scheduler:
             self._defer(task)
         elif outcome.status == "done":
             self.done.add(task.key)
-            self._raise_limit()
+            self.n_done_at_limit += 1
+            if self.limit is not None and self.n_done_at_limit >= N_DONE_PER_STEP * self.limit:
+                self.limit, self.n_done_at_limit = self.limit + 1, 0
             self.view.on_end(task, outcome)
         else:
             also = " (Even when it ran alone.)" if was_alone else ""
             self._fail(task, outcome.error + also, f"{task}: ", outcome.where)
 
     def _defer(self, task: Task) -> None:
-        """Lower the limit, and retry a task when as many others have ended as are running now; at last, alone."""
-        # Beside fewer others first: when such tasks waited for the end at once, five were left to run one by one.
+        # Retried when as many others have ended as are running now, and at last alone. Beside fewer others first: when
+        # such tasks waited for the end at once, five were left to run one by one.
         self.n_crowded[task.key] += 1
         is_last = self.n_crowded[task.key] == MAX_CROWDED
         if is_last:
@@ -181,22 +167,13 @@ class Scheduler:
             # At the front, because others may need it, but behind tasks that were deferred before.
             self.pending.insert(len(self.retry_after), task)
             self.limit, self.n_done_at_limit = max(1, len(self.running)), 0
-            self.retry_after[task.key] = self.n_ended + self.limit
+            self.retry_after[task.key] = len(self.done) + len(self.failed) + self.limit
         if not self.running:
             self.executor.release_idle()
         self.view.on_crowded(task, is_last)
 
-    def _raise_limit(self) -> None:
-        self.n_done_at_limit += 1
-        if self.limit is not None and self.n_done_at_limit >= N_DONE_PER_STEP * self.limit:
-            self.limit, self.n_done_at_limit = self.limit + 1, 0
-
     def _fail(self, task: Task, error: str, name: str = "", where: str = "") -> None:
-        """Give up a task, and the tasks that need it.
-
-        :param name: What their errors start with.
-        :param where: The traceback, if it was not written yet.
-        """
+        # `name` is what the errors of the tasks that need it start with; `where` a traceback that is not written yet.
         self.failed[task.key] = error if task.kind == "run" else name + error
         if task.kind == "run" and self.store.read_failure(task.key) is None:
             try:

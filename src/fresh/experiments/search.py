@@ -1,8 +1,9 @@
 """A search for good settings: many trials, each evaluated on dev, in an Optuna study that can be resumed."""
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,7 @@ import numpy as np
 
 from fresh._io import check_output_folder, write_text
 from fresh._optional import optional_import
-from fresh.config import (
-    check_min,
-    flatten,
-    from_mapping,
-    list_settings,
-    raise_all,
-    read_toml,
-    suggest,
-    union_types,
-)
+from fresh.config import check_min, flatten, from_mapping, list_settings, raise_all, read_toml, suggest, union_types
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
 from fresh.evaluation.evaluation import explain_all
@@ -32,16 +24,16 @@ from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext
 
 SPACES = {
-    "lei": ("lambda_1=0.01:1:log", "lambda_2=0,0.5,1,2"),
+    "lei": ("lambda_1=0.01:1:log", "lambda_2=0,0.5,1,2 * lambda_1"),
     "bastings": ("lagrange_rate=0.001:0.1:log", "lambda_2=0,0.5,1,2"),
 }
-"""Default search spaces; that of lei is the paper's."""
+"""Default search spaces; that of lei is the one in the code of the paper's authors."""
 SEARCH_FILE, TRIALS_FILE, BEST_FILE = "search.json", "trials.log", "best.toml"
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The values that a search draws for a setting: some choices, or a range."""
+    """The values that a search draws for a setting: choices or a range, perhaps times another setting."""
 
     # Folders of searches contain the repr of this class, so its name and its fields must stay.
     name: str
@@ -49,12 +41,30 @@ class Span:
     low: float = 0.0
     high: float = 0.0
     log: bool = False
+    factor: str | None = field(default=None, repr=False)  # name of the setting that the drawn value is multiplied by
 
     def draw(self, trial: Any) -> float:
         """Draw a value with an Optuna trial."""
         if self.choices:
             return float(trial.suggest_categorical(self.name, self.choices))
         return float(trial.suggest_float(self.name, self.low, self.high, log=self.log))
+
+
+def read_spans(space: Iterable[str], method: str) -> list[Span]:
+    """Read what to draw: a text as in `read_span` for each setting, which may end with ``* other``."""
+    parts = [text.partition("*") for text in space]
+    spans = [replace(read_span(own, method), factor=factor.strip() if star else None) for own, star, factor in parts]
+    drawn = [span.name for span in spans if span.factor is None]
+    for span in spans:
+        if span.factor not in (None, *drawn):
+            raise ConfigError(f"{span.name} is a multiple of {span.factor!r}, which is not drawn by itself. Draw it.")
+    return spans
+
+
+def scale(values: Mapping[str, float], spans: Sequence[Span]) -> dict[str, float]:
+    """Multiply each value that was drawn as a multiple of another setting; to six digits, as tables show it."""
+    factors = {span.name: values[span.factor] for span in spans if span.factor is not None}
+    return {**values, **{name: float(f"{values[name] * factor:.6g}") for name, factor in factors.items()}}
 
 
 def read_span(text: str, method: str) -> Span:
@@ -76,9 +86,8 @@ def read_span(text: str, method: str) -> Span:
     except ValueError:
         span = Span(name)
     if not span.low < span.high or (span.log and span.low <= 0) or values.count(":") > 1 + span.log:
-        raise ConfigError(
-            f"{text!r} cannot be searched. Write name=low:high, name=low:high:log or name=one,two,three, with numbers."
-        )
+        forms = "name=low:high, name=low:high:log or name=one,two,three"
+        raise ConfigError(f"{text!r} cannot be searched. Write {forms}, with numbers.")
     return span
 
 
@@ -111,7 +120,8 @@ def search(
     splits = read_usable_splits(data, data_dir, run, progress)
     own = {name: value for name, value in run_identity(run, splits, None).items() if name != "train.epochs"}
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
-    study = _open_study(optuna, Path(out), {**own, **lasting, "space": [repr(span) for span in spans]})
+    drawn = [f"{span} * {span.factor}" if span.factor else repr(span) for span in spans]
+    study = _open_study(optuna, Path(out), {**own, **lasting, "space": drawn})
     # Written with the best values, so that `fresh train --config best.toml` trains the same model.
     fixed = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
     context = RunContext(progress=progress, feature_store=FeatureStore(run.method.train.engine))
@@ -119,28 +129,30 @@ def search(
         result = _run_trial(optuna, study, spans, splits, run, context)
         progress.say(f"Trial {len(_finished_trials(study))} of {trials}: {result}")
         if _has_best(study):
-            _write_best(Path(out) / BEST_FILE, {**fixed, "method": run.config.method}, study.best_params)
+            named = {name.rpartition(".")[2]: value for name, value in {**fixed, "method": run.config.method}.items()}
+            best = {**named, **scale(study.best_params, spans)}
+            lines = [f"{name} = {json.dumps(value)}\n" for name, value in best.items() if value is not None]
+            write_text(Path(out) / BEST_FILE, "".join(lines))
     # Optuna raises an error of its own for the best of no finished trial.
     if not _has_best(study):
         raise ConfigError("Every trial failed. Search other values, or a lower learning_rate.")
-    return dict(study.best_params)
+    return scale(study.best_params, spans)
 
 
 def _read_space(space: Sequence[str], run: RunSettings) -> list[Span]:
     method = run.config.method
     if not space and method not in SPACES:
-        raise ConfigError(
-            f"The method {method} has no default search space. Set one, as in space='learning_rate=1e-5:1e-3:log'."
-        )
-    spans = [read_span(text, method) for text in space or SPACES[method]]
+        example = "space='learning_rate=1e-5:1e-3:log'"
+        raise ConfigError(f"The method {method} has no default search space. Set one, as in {example}.")
+    spans = read_spans(space or SPACES[method], method)
+    edges = {span.name: span.choices or (span.low, span.high) for span in spans}
     for span in spans:
-        for edge in span.choices or (span.low, span.high):
-            _replace_settings(run, {span.name: edge})  # refuses invalid values before the first trial
+        for edge, factor in itertools.product(edges[span.name], edges[span.factor] if span.factor else (1,)):
+            _replace_settings(run, {span.name: edge * factor})  # refuses invalid values before the first trial
     return spans
 
 
 def _open_study(optuna: Any, folder: Path, about: dict[str, Any]) -> Any:
-    """Create a study in a folder, or open the one of the same search that is there."""
     note = folder / SEARCH_FILE
     if note.is_file():
         known = json.loads(note.read_text(encoding="utf-8"))
@@ -160,12 +172,12 @@ def _open_study(optuna: Any, folder: Path, about: dict[str, Any]) -> Any:
 def _run_trial(
     optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: RunSettings, context: RunContext
 ) -> str:
-    """Draw values, train with them, record the score on dev or the failure, and describe the result."""
+    # Records the score on dev, or the failure, and describes it.
     # With a seed for each trial, an interrupted search draws the same values as an uninterrupted one.
     seed = np.random.SeedSequence((run.method.train.seed, len(_finished_trials(study)))).generate_state(1)[0]
     study.sampler = optuna.samplers.RandomSampler(seed=int(seed))
     trial = study.ask()
-    values = {span.name: span.draw(trial) for span in spans}
+    values = scale({span.name: span.draw(trial) for span in spans}, spans)
     shown = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
     trial_run = _replace_settings(run, values)
     try:
@@ -193,9 +205,3 @@ def _finished_trials(study: Any) -> list[Any]:
 
 def _has_best(study: Any) -> bool:
     return any(trial.value is not None for trial in _finished_trials(study))
-
-
-def _write_best(path: Path, fixed: Mapping[str, Any], best: Mapping[str, float]) -> None:
-    values = {name.rpartition(".")[2]: value for name, value in fixed.items()} | dict(best)
-    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None]
-    write_text(path, "\n".join(lines) + "\n")

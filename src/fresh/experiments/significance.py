@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from fresh.errors import ConfigError
@@ -43,8 +44,7 @@ class ContrastTest:
     """The test of runs with one value against runs with the other, all else being equal."""
 
     contrast: Contrast
-    common: dict[str, str]
-    """What is equal: the corpus, and all settings."""
+    common: dict[str, str]  # what is equal: the corpus, and all settings
     first: Cell
     second: Cell
     test: Welch
@@ -80,10 +80,7 @@ class WelchTable:
         return {int(result.name): result.adjusted for result in holm(ps)}
 
     def to_table(self, marked: bool = True) -> Table:
-        """Format the table; differences that are significant after the correction are bold, unless runs are mixed.
-
-        :param marked: Whether to explain marks and bold cells, which CSV does not have.
-        """
+        """Format the table; differences that are significant after the correction are bold, unless runs are mixed."""
         labels = ("corpus", *self.names, self.compared_setting or "first − second")
         header = (*labels, "first", "second", "difference", "t", "df", "p", "p (Holm)")
         adjusted = self.adjusted()
@@ -98,9 +95,8 @@ class WelchTable:
         return Table(header, tuple(rows), tuple(self._records(adjusted)), len(labels), frozenset(bold), notes)
 
     def _label(self, one: ContrastTest) -> tuple[str, ...]:
-        values = f"{one.contrast.first} − {one.contrast.second}"
-        common = (one.common["corpus"], *(one.common.get(name, MISSING) for name in self.names))
-        return (*common, values if self.compared_setting else str(one.contrast))
+        values = f"{one.contrast.first} − {one.contrast.second}" if self.compared_setting else str(one.contrast)
+        return one.common["corpus"], *(one.common.get(name, MISSING) for name in self.names), values
 
     def _records(self, adjusted: dict[int, float]) -> Iterator[dict[str, object]]:
         for number, one in enumerate(self.tests):
@@ -130,11 +126,8 @@ class WelchTable:
             yield f"{sides} also differ in {', '.join(mixed)}. {NAME_ONE}"
         if n_tests:
             tests = "the one test" if n_tests == 1 else f"all {n_tests} tests"
-            bold = "; bold: below .05" if has_bold and marked else ""
-            yield (
-                "p: Welch's t-test, two-sided; df: its degrees of freedom. "
-                f"p (Holm): with Holm's correction for {tests}{bold}."
-            )
+            holm_note = f"p (Holm): with Holm's correction for {tests}{'; bold: below .05' * (has_bold and marked)}."
+            yield f"p: Welch's t-test, two-sided; df: its degrees of freedom. {holm_note}"
         for one in self.tests:
             if one.test.p is None:
                 yield f"{', '.join(self._label(one))}: no test, since {one.test.note}"
@@ -155,9 +148,7 @@ def parse_contrast(results: Sequence[RunResult], text: str) -> Contrast:
     """Parse SETTING=FIRST:SECOND."""
     name, sign, values = text.partition("=")
     if not sign or ":" not in values:
-        raise ConfigError(
-            f"{text!r} is not a comparison. Write SETTING=FIRST:SECOND, for example discretizer=top_k:contiguous."
-        )
+        raise ConfigError(f"{text!r} is not a comparison. Write SETTING=FIRST:SECOND, as in scorer=random:attention.")
     check_names(results, [name])
     known = {format_value(result.get(name)) for result in results}
     # Values may contain colons, as 0.05:0.5: of all ways to divide the text, take the first with two known values.
@@ -168,41 +159,34 @@ def parse_contrast(results: Sequence[RunResult], text: str) -> Contrast:
 
 
 def welch_table(results: Sequence[RunResult], contrasts: Sequence[Contrast], metric: str = MAIN_METRIC) -> WelchTable:
-    """Compare runs that differ only in the compared setting and the seed.
+    """Compare runs that differ only in the compared setting and the seed; rows on each corpus, whatever their settings.
 
-    Rows are compared on each corpus, whatever their settings. If runs of one row differ in more than the seed, they are
-    compared only with matching runs.
+    If runs of one row differ in more than the seed, they are compared only with matching runs.
     """
     check_metrics(results, [metric])
-    tests = [test for contrast in contrasts for test in _test_contrast(results, contrast, metric)]
+    tests: list[ContrastTest] = []
+    for contrast in contrasts:
+        name, *values = contrast
+        runs = [run for run in results if format_value(run.get(name)) in values]
+        split = distinguishing_settings(group_cells(runs, ["row"], ["corpus"])) if name == "row" else ()
+        for settings, same in group_by(runs, partial(_common_settings, name=name, split=split)).items():
+            sides = [[run for run in same if format_value(run.get(name)) == value] for value in values]
+            first, second = (make_cell(metric, unique_runs(side)) for side in sides)
+            if first.values and second.values:
+                test = welch(first.values, second.values)
+                tests.append(ContrastTest(contrast, dict(settings), first, second, test))
     if not tests:
+        asked, hint = ", ".join(map(str, contrasts)), "Compare rows, as in row=FIRST:SECOND, or finish more runs."
         raise ConfigError(
-            f"There is nothing to compare for {', '.join(map(str, contrasts))}: no two finished runs differ only in "
-            "it and the seed. Compare rows, as in row=FIRST:SECOND, or finish more runs."
+            f"There is nothing to compare for {asked}: no two runs differ only in it and the seed. {hint}"
         )
     return WelchTable(tuple(tests), tuple(results))
 
 
-def _test_contrast(results: Sequence[RunResult], contrast: Contrast, metric: str) -> Iterator[ContrastTest]:
-    name, *values = contrast
-    runs = [run for run in results if format_value(run.get(name)) in values]
-    split = distinguishing_settings(group_cells(runs, ["row"], ["corpus"])) if name == "row" else ()
-    for same in group_by(runs, lambda run: tuple(_common_settings(run, name, split).items())).values():
-        first, second = (
-            make_cell(metric, unique_runs(run for run in same if format_value(run.get(name)) == value))
-            for value in values
-        )
-        if first.values and second.values:
-            test = welch(first.values, second.values)
-            yield ContrastTest(contrast, _common_settings(same[0], name, split), first, second, test)
-
-
-def _common_settings(result: RunResult, name: str, split: Sequence[str]) -> dict[str, str]:
-    """List what must be equal for a comparison.
-
-    :param split: Settings in which runs of one row differ.
-    """
-    names = (
-        split if name == "row" else [other for other in sorted(result.settings) if other not in (name, "seed", *FREE)]
+def _common_settings(result: RunResult, name: str, split: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    # What must be equal for a comparison; `split` are settings in which runs of one row differ.
+    own = [other for other in sorted(result.settings) if other not in (name, "seed", *FREE)]
+    names = split if name == "row" else own
+    return ("corpus", result.corpus), *(
+        (other, format_value(result.get(other))) for other in names if other != "corpus"
     )
-    return {"corpus": result.corpus, **{other: format_value(result.get(other)) for other in names}}

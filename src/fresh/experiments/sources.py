@@ -2,9 +2,10 @@
 
 import contextlib
 import functools
+import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -23,10 +24,8 @@ from fresh.methods.baselines import keep_annotated
 from fresh.pipeline import RunSettings, read_splits
 from fresh.progress import SILENT
 
-N_IN_MEMORY = 2
-"""Number of corpora that are kept in memory."""
-MAX_FILES = 5000
-"""With more files, checking all of them takes longer than reading the corpus."""
+N_IN_MEMORY = 2  # number of corpora that are kept in memory
+MAX_FILES = 5000  # with more files, checking all of them takes longer than reading the corpus
 FileStamp = tuple[str, int, int, int]
 Item = TypeVar("Item")
 
@@ -35,8 +34,7 @@ class CorpusSummary(NamedTuple):
     """What a plan needs to know about a corpus."""
 
     digest: str
-    n_words: int
-    """Number of words in the training documents."""
+    n_words: int  # number of words in the training documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +42,12 @@ class Sources:
     """Reads corpora."""
 
     data_dir: Path | None
-    store: RunStore | None = None
-    """Where summaries are cached; without a store, every corpus is read."""
+    store: RunStore | None = None  # where summaries are cached; without a store, every corpus is read
     splits_in_memory: dict[str, Splits] = field(default_factory=dict)
     usable_in_memory: dict[str, Splits] = field(default_factory=dict)
     summaries: dict[str, CorpusSummary] = field(default_factory=dict)
     stamps: dict[tuple[Path, ...], list[FileStamp] | None] = field(default_factory=dict)
-    uncached: dict[str, Path] = field(default_factory=dict)
-    """Cache files of new summaries, which `save_cache` writes."""
+    uncached: dict[str, Path] = field(default_factory=dict)  # cache files of new summaries, which `save_cache` writes
 
     def splits(self, spec: RunSpec, run: RunSettings) -> Splits:
         """Read the corpus of a run, or the sample of it that the grid sets."""
@@ -79,8 +75,10 @@ class Sources:
         key = self.key(spec, run)
         if key not in self.summaries:
             # Stamp files before reading them: with later stamps, a change during reading would go unnoticed.
-            path = self._cache_file(key, spec, run)
-            summary = None if path is None else _read_summary(path)
+            path, summary = self._cache_file(key, spec, run), None
+            match None if path is None else read_record(path):
+                case {"digest": str(known), "n_words": int(n_words)}:
+                    summary = CorpusSummary(known, n_words)
             if summary is None:
                 splits = self.splits(spec, run)
                 digests = [dataset_digest(part) for part in (splits.train, splits.dev, splits.test)]
@@ -105,7 +103,7 @@ class Sources:
                     write_text(path, json.dumps(self.summaries[key]._asdict()))
 
     def _cache_file(self, key: str, spec: RunSpec, run: RunSettings) -> Path | None:
-        """Return where a summary is cached; the name changes with every change of a file. None for too many files."""
+        # The name changes with every change of a file; None for too many files.
         if self.store is None:
             return None
         if spec.data:
@@ -119,19 +117,13 @@ class Sources:
         return None if stamps is None else self.store.path / "known" / f"{name}.json"
 
 
-def _read_summary(path: Path) -> CorpusSummary | None:
-    match read_record(path):
-        case {"digest": str(digest), "n_words": int(n_words)}:
-            return CorpusSummary(digest, n_words)
-    return None
-
-
 def _stamp_files(paths: Sequence[Path]) -> list[FileStamp] | None:
-    """List the sizes and times of all files; None for too many files."""
     # ctime too: `cp -p`, `tar` and `rsync -t` set mtime, so a file may change and keep its size and mtime.
     stamps: list[FileStamp] = []
-    for file in (file for path in paths for file in _walk(path)):
-        with contextlib.suppress(FileNotFoundError):  # a broken link, or deleted since
+    folders = itertools.chain.from_iterable(os.walk(path, followlinks=True) for path in paths if path.is_dir())
+    inside = (Path(folder) / name for folder, _, names in folders for name in names)
+    for file in itertools.chain((path for path in paths if not path.is_dir()), inside):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # a broken link, or deleted since
             stat = file.stat()
             stamps.append((str(file.absolute()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
         if len(stamps) > MAX_FILES:
@@ -139,16 +131,9 @@ def _stamp_files(paths: Sequence[Path]) -> list[FileStamp] | None:
     return sorted(stamps)
 
 
-def _walk(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
-        yield from [path] if path.exists() else []
-    for folder, _, names in os.walk(path, followlinks=True):
-        yield from (Path(folder) / name for name in names)
-
-
 @functools.cache
 def _stamp_code() -> list[FileStamp]:
-    """Stamp our own code: another version may read files differently."""
+    # Another version may read files differently.
     return _stamp_files(sorted(Path(str(fresh.__file__)).parent.rglob("*.py"))) or []
 
 
@@ -165,21 +150,16 @@ def _random_order(n_examples: int) -> list[int]:
 
 
 def _check_classes(splits: Splits, spec: RunSpec) -> None:
-    """Refuse a sample so small that a class is missing from the training documents."""
     if spec.documents is None:
         return
     # The sample is a prefix of a fixed random order, so the least size that has a document of each class is known.
     labels = [splits.train[place].label for place in _random_order(len(splits.train))]
-    least = max(map(labels.index, set(labels))) + 1
+    least, classes = max(map(labels.index, set(labels))) + 1, f"{len(set(labels))} classes of {spec.corpus}"
     if spec.documents < least:
-        raise DataError(
-            f"documents = {spec.documents} is too few for all {len(set(labels))} classes of {spec.corpus}. "
-            f"Set documents={least} or more."
-        )
+        raise DataError(f"documents = {spec.documents} is too few for all {classes}. Set documents={least} or more.")
 
 
 def _remember(items: dict[str, Item], key: str, make: Callable[[], Item]) -> Item:
-    """Look up or make an item, and drop the least recently used one."""
     item = items.pop(key) if key in items else make()
     while len(items) >= N_IN_MEMORY:
         items.pop(next(iter(items)))

@@ -17,8 +17,7 @@ SECONDS_FILE = "seconds.json"
 TIMES = "times"
 """Key of a report with the durations and the end of its run. Equal runs on one machine differ only here."""
 DURATIONS = ("seconds", "shared seconds", "explain seconds")
-PLAN_FIELDS = {"key", "row", "corpus", "seed", "settings"}
-"""What a plan says about a run."""
+PLAN_FIELDS = {"key", "row", "corpus", "seed", "settings"}  # what a plan says about a run
 VERSION = 2
 """Version of reports. Version 1, which had durations among the metrics, is read too; runs of others are repeated."""
 READABLE = (1, VERSION)
@@ -52,11 +51,7 @@ class RunStore:
 
     @contextmanager
     def claim(self, key: str, wait: bool = False) -> Iterator[None]:
-        """Hold the lock of a task.
-
-        :param wait: Wait for the lock instead of raising an error.
-        :raises BusyError: If another process holds it.
-        """
+        """Hold the lock of a task; if another process holds it, wait or raise a `BusyError`."""
         path = self.path / "claims" / key
         path.parent.mkdir(parents=True, exist_ok=True)
         # flock, not a lock file: the kernel releases it however the process ends, so that no stale lock is left.
@@ -72,7 +67,12 @@ class RunStore:
         report = read_record(self.run_folder(key) / REPORT)
         if report is None or report.get("version") not in READABLE or not _has_metrics(report):
             return None
-        return _upgrade(report)
+        if report["version"] == VERSION:
+            return report
+        # Version 1 had durations among the metrics, so that equal runs looked different.
+        metrics, names = report["figures"], (*DURATIONS, "finished")
+        times = {name: part.pop(name) for part in (report, metrics) for name in names if name in part}
+        return {**report, "version": VERSION, TIMES: times}
 
     def damaged_report(self, key: str) -> Path | None:
         """Return the path of a report if it cannot be read; a report of another version is not damaged."""
@@ -94,10 +94,7 @@ class RunStore:
         return None if failure is None else str(failure.get("error", ""))
 
     def save_failure(self, key: str, error: str, where: str) -> None:
-        """Write why a run failed.
-
-        :param where: The traceback.
-        """
+        """Write why a run failed, with the traceback."""
         self.run_folder(key).mkdir(parents=True, exist_ok=True)
         write_text(self.run_folder(key) / FAILURE, json.dumps({"error": error, "where": where}, indent=1))
 
@@ -119,11 +116,7 @@ class RunStore:
         return self.path / PLANS / f"{name}.json"
 
     def write_plan(self, name: str, about: str, runs: Sequence[Mapping[str, Any]], figure: Mapping[str, Any]) -> None:
-        """Write which runs make up an experiment.
-
-        :param runs: The `PLAN_FIELDS` of each run.
-        :param figure: What `fresh plot` draws by default.
-        """
+        """Write the `PLAN_FIELDS` of all runs of an experiment, and what `fresh plot` draws by default."""
         self.plan_file(name).parent.mkdir(parents=True, exist_ok=True)
         plan = {"name": name, "about": about, "figure": figure, "runs": list(runs)}
         # Several processes may start the same experiment at once, and would write the same temporary file.
@@ -132,12 +125,9 @@ class RunStore:
 
     def check_plans(self, names: Sequence[str]) -> None:
         """Raise unless all plans still exist; if one does not, the whole folder was probably deleted."""
-        missing = [name for name in names if not self.plan_file(name).exists()]
-        if missing:
-            raise StoreDeletedError(
-                f"{self.path} was deleted or moved during the runs: the plan of {', '.join(missing)} is missing. "
-                "Unfinished runs were stopped. To start again, repeat the same command."
-            )
+        if missing := ", ".join(name for name in names if not self.plan_file(name).exists()):
+            hint = "Unfinished runs were stopped. To start again, repeat the same command."
+            raise StoreDeletedError(f"{self.path} was deleted or moved: the plan of {missing} is missing. {hint}")
 
     def experiments(self) -> list[str]:
         """List the experiments in this folder."""
@@ -176,20 +166,10 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 
 def _has_metrics(report: Mapping[str, Any]) -> bool:
-    """Return whether a report has metrics, and all metrics and durations are numbers."""
     metrics, times = report.get("figures"), report.get(TIMES, report)
     if not isinstance(metrics, dict) or not metrics or not isinstance(times, dict):
         return False
     return all(map(_is_number, (*metrics.values(), *(times[name] for name in DURATIONS if name in times))))
-
-
-def _upgrade(report: dict[str, Any]) -> dict[str, Any]:
-    if report["version"] == VERSION:
-        return report
-    # Version 1 had durations among the metrics, so that equal runs looked different.
-    metrics = report["figures"]
-    times = {name: part.pop(name) for part in (report, metrics) for name in (*DURATIONS, "finished") if name in part}
-    return {**report, "version": VERSION, TIMES: times}
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:

@@ -1,5 +1,6 @@
 """The table of an experiment: any setting down, any across, a metric over the seeds in each cell."""
 
+import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,23 +22,19 @@ from fresh.experiments.results import (
     status,
     unique_runs,
 )
-from fresh.reporting.tables import Position, Table
+from fresh.reporting.tables import Table
 
 # pandas would not make this shorter: labels keep the order of the grid, and a cell keeps its runs, to check that they
 # differ only in the seed. Without pandas, `fresh table` works with the base installation, and starts at once.
 
-METRIC = "figure"
-"""Name that stands for the metric, as if it were a setting."""
+METRIC = "figure"  # name that stands for the metric, as if it were a setting
 LOW_IS_GOOD = (*TIMED, "unread")
 NEITHER_IS_GOOD = ("kept",)
-READS_ALL = "full_text"
-"""The method that selects no words, and is not ranked among those that do."""
-MIXED = "†"
-"""Marks a cell whose runs differ in more than the seed."""
+READS_ALL = "full_text"  # the method that selects no words, and is not ranked among those that do
+MIXED = "†"  # marks a cell whose runs differ in more than the seed
 NAME_ONE = "Name one experiment: fresh table RUNS EXPERIMENT."
 
-Label = tuple[str, ...]
-"""The values of the settings that make a row or a column."""
+Label = tuple[str, ...]  # the values of the settings that make a row or a column
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +43,9 @@ class Cell:
 
     metric: str
     values: tuple[float, ...]
-    n_planned: int
-    """Number of values when all runs are done."""
-    ranked: bool = True
-    """Whether it may be the best of its column."""
-    mixed: tuple[str, ...] = ()
-    """How its runs differ besides the seed."""
+    n_planned: int  # number of values when all runs are done
+    ranked: bool = True  # whether it may be the best of its column
+    mixed: tuple[str, ...] = ()  # how its runs differ besides the seed
     runs: tuple[RunResult, ...] = field(default=(), repr=False)
 
     @property
@@ -70,10 +64,7 @@ class Cell:
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def relative_to(self, reference: Sequence[float], mixed: Iterable[str] = ()) -> "Cell":
-        """Divide by the mean of a reference; if there is none, or its mean is 0, the cell becomes empty.
-
-        :param mixed: How the runs of the reference differ besides the seed.
-        """
+        """Divide by the mean of a reference, whose runs may be `mixed`; without one, or by 0, the cell is empty."""
         mean = statistics.fmean(reference) if reference else 0.0
         values = tuple(value / mean for value in self.values) if mean else ()
         return replace(self, values=values, mixed=tuple(dict.fromkeys((*self.mixed, *mixed))))
@@ -87,17 +78,14 @@ class Cell:
 class PivotTable:
     """Cells by row and column."""
 
-    row_names: tuple[str, ...]
-    """The settings that make rows."""
+    row_names: tuple[str, ...]  # the settings that make rows
     column_names: tuple[str, ...]
     rows: tuple[Label, ...]
     columns: tuple[Label, ...]
     cells: Mapping[tuple[Label, Label], Cell]
-    split: tuple[str, ...] = ()
-    """Settings of rows that were added because cells would be mixed without them."""
+    split: tuple[str, ...] = ()  # settings of rows that were added because cells would be mixed without them
     results: tuple[RunResult, ...] = field(default=(), repr=False)
-    reference: str = ""
-    """The row by which all metrics are divided."""
+    reference: str = ""  # the row by which all metrics are divided
 
     @property
     def mixed(self) -> tuple[str, ...]:
@@ -117,16 +105,11 @@ class PivotTable:
                 yield from ((row, column) for row, mean in means.items() if mean == max(means.values()))
 
     def to_table(self, marked: bool = True) -> Table:
-        """Format the table.
-
-        :param marked: Whether to explain marks and bold cells, which CSV does not have.
-        """
+        """Format the table; unless `marked`, without notes on bold cells and marks, which CSV does not have."""
         n_labels, rows, columns = len(self.row_names), self.rows, self.columns
         header = (*self.row_names, *(", ".join(column) for column in columns))
         lines = [(*row, *(str(self.cells.get((row, column), MISSING)) for column in columns)) for row in rows]
-        best: frozenset[Position] = frozenset(
-            (rows.index(row), n_labels + columns.index(column)) for row, column in self.best()
-        )
+        best = frozenset((rows.index(row), n_labels + columns.index(column)) for row, column in self.best())
         notes = tuple(self._notes(bool(best), marked))
         return Table(header, tuple(lines), tuple(self.records()), n_labels, best, notes)
 
@@ -146,28 +129,23 @@ class PivotTable:
         same = f" with the same {' and '.join(self.split)}" if self.split else ""
         share = f" as a share of the mean of {self.reference}{same} in the same column" if self.reference else ""
         yield f"{metrics}{share}: mean (min–max) over {'runs' if self.mixed else 'seeds'}."
-        if marked:
-            yield from self._legend(has_best)
-        elif self.mixed:
-            yield f"differ in: runs in one cell also differ in {', '.join(self.mixed)}. {self._hint()}"
-        yield from status(self.results)
-
-    def _legend(self, has_best: bool) -> Iterator[str]:
-        if has_best:
+        if marked and has_best:
             has_full_text = any(result.get("method") == READS_ALL for result in self.results)
             yield f"Bold: the best mean of a column{', full text left out' if has_full_text else ''}."
         incomplete = [cell for cell in self.cells.values() if not cell.is_complete]
-        if incomplete:
+        if marked and incomplete:
             n_done, n_planned = max((len(cell.values), cell.n_planned) for cell in incomplete)
             runs = "runs" if self.mixed else "seeds"
             yield f"{n_done}/{n_planned}: {n_done} of {n_planned} {runs} are done; such cells are not ranked."
         if self.mixed:
             mixed = ", ".join(self.mixed)
-            yield f"{MIXED}: runs that also differ in {mixed}; such cells are not ranked. {self._hint()}"
-
-    def _hint(self) -> str:
-        names = distinguishing_settings(cell.runs for cell in self.cells.values())
-        return f"Separate them: rows={','.join((*self.row_names, *names))!r}." if names else NAME_ONE
+            names = distinguishing_settings(cell.runs for cell in self.cells.values())
+            hint = f"Separate them: rows={','.join((*self.row_names, *names))!r}." if names else NAME_ONE
+            if marked:
+                yield f"{MIXED}: runs that also differ in {mixed}; such cells are not ranked. {hint}"
+            else:
+                yield f"differ in: runs in one cell also differ in {mixed}. {hint}"
+        yield from status(self.results)
 
 
 def pivot(
@@ -193,8 +171,7 @@ def pivot(
         groups = group_by(results, lambda run: (_label(run, down, metric), _label(run, across, metric)))  # noqa: B023
         cells |= {place: make_cell(metric, unique_runs(runs)) for place, runs in groups.items()}
     row_labels, column_labels = _sort_labels(row for row, _ in cells), _sort_labels(column for _, column in cells)
-    places = [(row, column) for row in row_labels for column in column_labels if (row, column) in cells]
-    ordered = {place: cells[place] for place in places}
+    ordered = {place: cells[place] for place in itertools.product(row_labels, column_labels) if place in cells}
     return PivotTable(down, across, row_labels, column_labels, ordered, split, tuple(results))
 
 
@@ -229,8 +206,7 @@ def _sort_labels(labels: Iterable[Label]) -> tuple[Label, ...]:
 def divide_by_row(table: PivotTable, results: Sequence[RunResult], row: str) -> PivotTable:
     """Divide all metrics by the mean of one row in the same column, over runs with the same settings.
 
-    :param results: All runs; the table may leave out the row.
-    :param row: The label of the row: values of the settings that make rows, separated by commas.
+    :param row: Values of the settings that make rows, separated by commas; the table may leave out this row.
     """
     names = [name for name in table.row_names if name not in table.split]
     by_row = group_by(results, lambda result: ", ".join(_label(result, names, "")))
@@ -245,7 +221,5 @@ def divide_by_row(table: PivotTable, results: Sequence[RunResult], row: str) -> 
 
 def _is_in_column(run: RunResult, names: Sequence[str], column: Label) -> bool:
     # A run without a setting fits all of its columns: full text is the reference at every ratio.
-    return all(
-        name == METRIC or run.get(name) is None or own == value
-        for name, own, value in zip(names, run.label(names), column, strict=True)
-    )
+    pairs = zip(names, column, strict=True)
+    return all(name == METRIC or run.get(name) is None or run.label([name]) == (value,) for name, value in pairs)

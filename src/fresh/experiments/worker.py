@@ -55,8 +55,7 @@ from fresh.training.config import TrainConfig
 from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext, inference_precision
 
-CHECKPOINT_SECONDS = 60.0
-"""Seconds between two checkpoints of a network; many networks that train at once share a disk."""
+CHECKPOINT_SECONDS = 60.0  # seconds between two checkpoints of a network; many networks that train at once share a disk
 METRICS = (
     *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
     *AGREEMENT_MEASURES,
@@ -72,8 +71,7 @@ class Outcome:
     """busy: another process works on it; crowded: the GPU, which it shares with other workers, was full."""
     error: str = ""
     seconds: float = 0.0
-    where: str = ""
-    """The traceback, if it was not written yet."""
+    where: str = ""  # the traceback, if it was not written yet
 
 
 @dataclass(slots=True)
@@ -117,21 +115,27 @@ class Worker:
         return Outcome("done", seconds=time.perf_counter() - started if has_worked else 0.0)
 
     def _do(self, task: Task) -> bool:
-        """Do a task if it is not done yet, and return whether there was anything to do."""
+        # Returns whether there was anything to do.
         spec, run = task.spec, task.spec.resolve(self.data_dir)
         digest = self.sources.summary(spec, run).digest
         # Another process computed the key, perhaps on another machine: files may have changed since, or differ there.
         if task.key not in {planned.key for planned in tasks_of(spec, run, digest)}:
             raise DataError(f"The data of {spec.corpus} or its encoder changed during the experiment. Start it again.")
-        work = {"support": self._do_support, "gate": self._do_gate, "scores": self._do_scores, "run": self._do_run}
-        return work[task.kind](task, run, digest)
-
-    def _do_support(self, task: Task, run: RunSettings, digest: str) -> bool:
-        context = self._context(self.store.shared_folder(task.key), run, digest)
-        if is_trained(run.method.train, context.with_name(SUPPORT)):
-            return False
-        train_support_model(self.sources.usable_splits(task.spec, run), run.method, context)
-        return True
+        if task.kind == "support":
+            context = self._context(self.store.shared_folder(task.key), run, digest)
+            is_done = is_trained(run.method.train, context.with_name(SUPPORT))
+            if not is_done:
+                train_support_model(self.sources.usable_splits(spec, run), run.method, context)
+            return not is_done
+        if task.kind == "run":
+            if self.store.read_report(task.key) is not None:
+                return False
+            self.store.save_report(task.key, self._make_report(task, run, digest))
+            remove_folder(self.store.run_folder(task.key) / "partial")
+            if shares_gate(run) and self._is_gate_used_up(spec, digest):
+                remove_shared(self.store, *task.needs)  # a network, which no other run needs
+            return True
+        return (self._do_gate if task.kind == "gate" else self._do_scores)(task, run, digest)
 
     def _do_gate(self, task: Task, run: RunSettings, digest: str) -> bool:
         assert isinstance(run.method, GateConfig)
@@ -145,12 +149,12 @@ class Worker:
         return True
 
     def _is_gate_used_up(self, spec: RunSpec, digest: str) -> bool:
-        """Return whether every run is done that cuts the same gate."""
+        # Whether every run is done that cuts the same gate.
         specs = [replace(spec, settings={**spec.settings, "discretizer": cut}) for cut in RATIO_DISCRETIZERS]
         return all(self.store.read_report(own.key(own.resolve(self.data_dir), digest)) is not None for own in specs)
 
     def _do_scores(self, task: Task, run: RunSettings, digest: str) -> bool:
-        """Score all documents; if the training of the support model is not complete, resume it first."""
+        # If the training of the support model is not complete, it is resumed first.
         assert isinstance(run.method, FreshConfig)
         splits, folder = self.sources.usable_splits(task.spec, run), self.store.shared_folder(task.key)
         if load_scores(folder, splits) is not None:
@@ -164,22 +168,9 @@ class Worker:
         save_scores(folder, splits, run.method, support, context)
         return True
 
-    def _do_run(self, task: Task, run: RunSettings, digest: str) -> bool:
-        if self.store.read_report(task.key) is not None:
-            return False
-        self.store.save_report(task.key, self._make_report(task, run, digest))
-        remove_folder(self.store.run_folder(task.key) / "partial")
-        if shares_gate(run) and self._is_gate_used_up(task.spec, digest):
-            remove_shared(self.store, *task.needs)  # a network, which no other run needs
-        return True
-
     def _context(self, folder: Path, run: RunSettings, digest: str, whole: bool = True) -> RunContext:
-        """Make a context that keeps checkpoints in a folder.
-
-        :param whole: Whether the network reads whole documents. The features of its frozen layers are then kept in
-            memory for the next tasks on the same corpus.
-        """
-        # Only those of the current corpus are kept, since they are large.
+        # If a network reads whole documents, the features of its frozen layers stay in memory for the next tasks on the
+        # same corpus, and only those, since they are large.
         if whole and (self.feature_store is None or self.feature_store[0] != digest):
             self.feature_store = digest, FeatureStore(run.method.train.engine)
         folder.mkdir(parents=True, exist_ok=True)
@@ -216,7 +207,12 @@ class Worker:
             "data": digest,
             "figures": metrics,
             "notes": [*(() if scores is None else scores.notes), *context.notes],
-            "machine": _describe_machine(),
+            "machine": {
+                "card": torch.cuda.get_device_name() if torch.cuda.is_available() else "",
+                "python": platform.python_version(),
+                "processor": platform.machine(),
+                **{name: importlib.metadata.version(name) for name in ("torch", "transformers", "numpy")},
+            },
             TIMES: {
                 **times,
                 "seconds": time.perf_counter() - started,
@@ -226,7 +222,7 @@ class Worker:
         }
 
     def _run_context(self, task: Task, run: RunSettings, digest: str) -> RunContext:
-        """Make the context of a run: its own folder, or that of the shared network if it is trained already."""
+        # Its own folder, or that of the shared network if it is trained already.
         method = task.spec.method
         tags = isinstance(run.method, FreshConfig) and run.method.tagging.has_tagger
         whole = method not in ("random", "human") and (tags or not shares_scores(run))
@@ -255,10 +251,7 @@ def train(
 
 
 def measure(splits: Splits, result: MethodResult, config: TrainConfig) -> tuple[dict[str, float], dict[str, float]]:
-    """Measure a model on test and on dev, in the precision of its training.
-
-    :return: Metrics, and durations.
-    """
+    """Measure a model on test and on dev, in the precision of its training, and list metrics and durations."""
     model, documents = result.model, [example.document for example in splits.test]
     scorer = model.extractor.scorer if isinstance(model.extractor, SaliencyExtractor) else None
     networks = [model.predictor.classifier, *([scorer.network] if isinstance(scorer, Tagger) else [])]
@@ -329,9 +322,3 @@ def agreement(examples: Sequence[Example], explanations: Sequence[Explanation]) 
     if not pairs:
         return {}
     return agreement_figures(measure_agreement([example for example, _ in pairs], [item for _, item in pairs]))
-
-
-def _describe_machine() -> dict[str, str]:
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-    versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "numpy")}
-    return {"card": gpu, "python": platform.python_version(), "processor": platform.machine(), **versions}
