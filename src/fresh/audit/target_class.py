@@ -81,8 +81,8 @@ def check_target_class(
             f"Words for {name}: accuracy {accuracy(gold, predicted):.3f}, "
             f"macro-F1 {macro_f1(gold, predicted, model.labels):.3f}; "
             f"of {plural(n_other, 'document')} with words for another class than the prediction, {n_kept:,} "
-            f"({share_kept:.1%}) keep their prediction and {n_followed:,} ({share_followed:.1%}) change it to that class; "
-            f"{n_same:,} of {plural(len(examples), 'rationale')} stay the same."
+            f"({share_kept:.1%}) keep their prediction and {n_followed:,} ({share_followed:.1%}) change it to that "
+            f"class; {n_same:,} of {plural(len(examples), 'rationale')} stay the same."
         )
         return _Outcome(accuracy(gold, predicted), share_kept, n_other, n_same, sentence)
 
