@@ -145,7 +145,7 @@ def test_raw_text_is_split_into_words_and_signs_and_tokenized_text_at_spaces() -
     ("words", "spans", "message"),
     [
         (("b",), ((0, 1),), "characters 0 to 1 are not the word 'b'"),
-        (("b",), ((0, 1), (2, 3)), "got 2 for 1"),
+        (("b",), ((0, 1), (2, 3)), "has 1 word but 2 spans"),
         (("b",), ((-1, 3),), "'b' at characters -1 to 3 is empty or does not follow"),
         (("b", "a"), ((2, 3), (0, 1)), "'a' at characters 0 to 1 is empty or does not follow"),
         (("a", "a"), ((0, 1), (0, 1)), "'a' at characters 0 to 1 is empty or does not follow"),
@@ -318,7 +318,7 @@ def test_unknown_evidence_is_the_spans_of_the_mask() -> None:
 @pytest.mark.parametrize(
     ("human", "evidence", "message"),
     [
-        (Mask.full(2), (0, 2), "The human rationale and document 'd1' differ in length: 2 and 4"),
+        (Mask.full(2), (0, 2), "The human rationale has 2 flags but document 'd1' has 4 words"),
         *((WHOLE, span, rf"\({span[0]}, {span[1]}\) does not fit") for span in ((-1, 1), (3, 5), (3, 2), (4, 4))),
         (None, (1, 2), "mark different words"),
         (Mask.from_spans([(1, 3)], 4), (1, 2), "mark different words"),
@@ -337,5 +337,5 @@ def test_a_document_knows_the_ranges_of_its_parts(parts: Any, ranges: Any) -> No
     document = Document(FILM.text, FILM.words, FILM.spans, parts=parts)
     assert document.part_ranges == ranges
     assert pickle.loads(pickle.dumps(document)) == document  # noqa: S301
-    with pytest.raises(ValueError, match="differ in length: 4 and 3"):
+    with pytest.raises(ValueError, match="has 4 words, but its parts have 3"):
         Document(FILM.text, FILM.words, FILM.spans, parts=(("x", 1), ("y", 2)))

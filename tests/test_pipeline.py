@@ -222,17 +222,12 @@ def test_a_corpus_sets_the_ratio(splits: Splits, quick_settings: dict[str, Any],
         (["sst"], None, "sst is the name of a corpus. Give the folder of its files: data_dir=FOLDER."),
         ("sts", ".", "sts is not a corpus. Did you mean sst?"),
         (["sst", "movies"], ".", "With data_dir, data must be the name of one corpus: sst, agnews, evinf, "),
-        ([{"text": "a", "label": "pos"}], None, "1 examples of 1 classes are too few to split off 1 for dev and 1 for"),
+        ([{"text": "a", "label": "pos"}], None, "1 example of 1 class: too few to split off 1 for dev and 1 for test"),
     ],
 )
 def test_unusable_data_is_refused(data: Any, data_dir: str | None, message: str) -> None:
     with pytest.raises(DataError, match=f"^{re.escape(message)}"):
         train(data, data_dir=data_dir, progress=SILENT)
-
-
-def test_a_single_row_is_too_few() -> None:
-    with pytest.raises(DataError, match=r"^1 example of 1 class: too few to split off 1 for dev and 1 for test"):
-        train([{"text": "a good film", "label": "pos"}], progress=SILENT)
 
 
 def test_a_custom_scorer_is_used_and_named(splits: Splits, quick_settings: dict[str, Any], tmp_path: Path) -> None:

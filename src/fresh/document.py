@@ -180,7 +180,8 @@ class Document:
         if type(mask) is not Mask:
             raise TypeError(f"cut() takes a Mask, got {type(mask).__name__}.")
         if len(mask) != len(self.words):
-            raise ValueError(f"The mask and document {self.id!r} differ in length: {len(mask)} and {len(self.words)}.")
+            n_flags, n_words = plural(len(mask), "flag"), plural(len(self.words), "word")
+            raise ValueError(f"The mask has {n_flags} but document {self.id!r} has {n_words}.")
         kept = tuple(word for word, flag in zip(self.words, mask.kept, strict=True) if flag)
         return Rationale(kept, self.query, self.id)
 

@@ -193,7 +193,7 @@ def test_two_rows_of_one_id_are_refused(tmp_path: Path) -> None:
     bad = BadRows()
     assert [e.document.id for e in read_examples(records, SKIP, bad)] == ["a"]
     assert bad.summary() == "Left out 1 of 2 rows: list, row 1: there is no label."
-    message = "No row can be used. Left out 1 of 1 rows: list, row 1: there is no label."
+    message = "No row can be used. Left out 1 of 1 row: list, row 1: there is no label."
     assert refusal(records[:1], SKIP) == message
 
 

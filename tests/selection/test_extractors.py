@@ -72,7 +72,7 @@ def test_masks_come_with_scores_if_there_are_any() -> None:
     ("scorer", "message"),
     [
         (LongestWords(extra=1), "4 scores to the 3 words of document 'film'"),
-        (LongestWords(leave_out=1), "scored 1 of 2 documents"),
+        (LongestWords(leave_out=1), "it scored 1 of 2"),
         (LongestWords(value=float("nan")), "score of word 0 in document 'film' is nan"),
     ],
 )

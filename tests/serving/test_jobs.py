@@ -249,7 +249,7 @@ def test_a_full_server_says_when_the_next_results_expire(job: tuple[Jobs, Job]) 
     jobs.clock, jobs.limits = lambda: 1000.0, JobLimits(keep_seconds=100.0, max_jobs=1)
     for ended, seconds in ((0.0, "100"), (930.5, "31"), (900.0, "1")):  # at first, it has not ended
         first.ended = ended
-        with pytest.raises(Problem, match="The server holds 1 files, its limit") as refused:
+        with pytest.raises(Problem, match="The server holds 1 file, its limit") as refused:
             jobs.create("a.csv", first.served, DataConfig(), None)
         assert refused.value.headers == {"Retry-After": seconds}
 

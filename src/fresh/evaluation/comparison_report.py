@@ -9,6 +9,7 @@ from typing import Any
 from fresh.metrics.bootstrap import Estimate, describe_shared_texts, short
 from fresh.reporting.html import AgreementRow, Pair, ScoreRow, ShownDocument, View, render
 from fresh.reporting.tables import markdown_table
+from fresh.text import plural
 
 TEST_HEADER = ("first − second", "measure", "difference", "p", "p (Holm)")
 # With more models than this, the title of a page counts them.
@@ -68,7 +69,7 @@ class ComparisonReport:
         """How to read the scores and the tests."""
         notes = [*self.warnings, self.ranges]
         if self.n_marked:
-            share = f"{self.n_marked:,} of {self.n_documents:,} documents that have a human rationale"
+            share = f"{self.n_marked:,} of {plural(self.n_documents, 'document')} with a human rationale"
             notes.append(f"Token F1 is the agreement with people, on the {share}.")
         if self.n_tests:
             notes.append(f"p: {self.test}. p (Holm): the same, with {self.correction} in this table.")

@@ -12,6 +12,7 @@ from fresh.progress import Progress
 from fresh.rationalizer import Rationalizer
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
+from fresh.text import plural
 
 # With fewer documents, intervals are too wide to say much, and not wide enough.
 MIN_DOCUMENTS = 30
@@ -26,9 +27,10 @@ def data_warnings(model: Rationalizer, examples: Sequence[Example]) -> tuple[str
             "nothing here shows how often other labels are predicted wrongly. Evaluate on documents of all classes."
         )
     if len(examples) < MIN_DOCUMENTS:
-        count = "1 document is" if len(examples) == 1 else f"{len(examples)} documents are"
-        moves = "a single prediction moves every figure, and intervals are rough"
-        warnings.append(f"{count} few: below {MIN_DOCUMENTS} documents, {moves}.")
+        warnings.append(
+            f"Only {plural(len(examples), 'document')}: below {MIN_DOCUMENTS}, a single prediction moves every figure, "
+            "and intervals are rough."
+        )
     marked = [bool(example.human.kept.any()) for example in examples if example.human is not None]
     n_empty = len(marked) - sum(marked)
     if 0 < n_empty < len(marked):

@@ -97,7 +97,7 @@ def measure_agreement(
             scores = None if explanation.saliency is None else explanation.saliency.scores[first:after]
             rows.append((number, *_count(marked, explanation.mask.kept[first:after], scores, min_iou)))
     if not rows:
-        raise ValueError(f"None of the {len(examples)} documents has a human rationale to compare with.")
+        raise ValueError("None of the documents has a human rationale to compare with.")
     example, auprc, *counts = np.array(rows, dtype=np.float64).T
     return score_agreement(AgreementCounts(example.astype(np.int64), auprc, *(n.astype(np.int64) for n in counts)))
 
