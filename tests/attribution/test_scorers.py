@@ -1,6 +1,7 @@
 """The contract of all scorers, over every name there is."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,12 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document
 from fresh.errors import MissingExtraError
+from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Pooling
 from fresh.selection.discretizers import TopK
+from fresh.training.config import ClassifierConfig, TrainConfig
+from fresh.training.feature_cache import FeatureStore
+from fresh.training.loop import RunContext
 from networks import FEW, assert_same, documents, support_of, trace
 from tiny import ARCHITECTURES, WORDS
 from toy import DECIDING
@@ -192,3 +197,23 @@ def test_equal_words_side_by_side_tie_when_each_is_left_out(support: SupportMode
 def test_documents_are_group_by_what_their_variants_cost() -> None:
     items = [Document.from_words(["good"] * size) for size in (1500, 500, 49, 3000, 1)]
     assert [[len(item.words) for item in group] for group in _group(items)] == [[1500, 500], [49], [3000], [1]]
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_gradient", "attention_shift"])
+def test_frozen_layers_do_not_run_again_for_texts_that_were_trained_on(
+    name: str, encoders: dict[str, Path], toy: Splits
+) -> None:
+    network = NetworkConfig(str(encoders["bert"]), layers=1)
+    config = ClassifierConfig(network, TrainConfig(epochs=1, device="cpu"))
+    context = RunContext(feature_store=FeatureStore(config.train.engine))
+    support = SupportModel.train(toy.train, toy.dev, config, context)
+    items = [example.document for example in toy.train]
+    expected = make_scorer(name, support).score(items)
+    split = support.classifier.split
+    assert split is not None
+    n_runs: list[int] = []
+    split.lower.register_forward_hook(lambda *_: n_runs.append(1))
+    found = make_scorer(name, replace(support, features=context.feature_store)).score(items)
+    assert not n_runs
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)

@@ -16,6 +16,7 @@ from fresh.nn.tokenizer import Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.training.config import ClassifierConfig
+from fresh.training.feature_cache import FeatureStore, cache_inputs
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 
@@ -32,6 +33,8 @@ class SupportModel:
     classifier: Classifier
     target: str | None = None
     """The label that scores explain; by default, the one predicted for each document."""
+    features: FeatureStore | None = None
+    """The output of frozen layers for texts that the model was trained with."""
     on_scored: Callable[[int], None] | None = None
     """Called with the number of documents that were scored since the last call."""
 
@@ -98,11 +101,16 @@ class SupportModel:
         return torch.full_like(predicted, self.classifier.labels.index(self.target))
 
     def score(
-        self, documents: Sequence[Document], score_batch: Callable[[Batch], Scores], share: float = 1
+        self,
+        documents: Sequence[Document],
+        score_batch: Callable[[Batch], Scores],
+        share: float = 1,
+        above_frozen: bool = False,
     ) -> list[Saliency]:
         """Score documents batch by batch, and return saliencies in the order of the documents.
 
         :param share: Share of the usual size of batches, for scorers that take more memory than reading does.
+        :param above_frozen: Whether all that is scored lies above the frozen layers, whose cached output then suffices.
         """
         found: dict[int, Saliency] = {}
         texts = [text_of(document) for document in documents]
@@ -112,7 +120,12 @@ class SupportModel:
                 found[number] = self.saliency(documents[number], scores[:n_read], target)
             self.report(len(numbers))
 
-        self.classifier.for_each_batch(self.classifier.tokenizer(texts), work, share)
+        table, collate = self.classifier.tokenizer(texts), None
+        # Not on a GPU, where training caches 16 bits.
+        if above_frozen and self.features is not None and self.classifier.device.type == "cpu":
+            # With 2 of 6 layers trained, FRESH on 1,200 sentences takes 16 s so, and 23 s if all layers run again.
+            collate = cache_inputs(self.classifier, table, self.features, torch.float32, SILENT).collate
+        self.classifier.for_each_batch(table, work, share, collate)
         return [found[number] for number in range(len(documents))]
 
     def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:

@@ -63,6 +63,7 @@ def _train_all(
     check_rationales(splits, configs[0].tagging.human)
     for config in configs:
         split_folds(splits.train, config.folds, config.train.seed)
+    context = replace(context, feature_store=context.store(configs[0].train))  # for training and scoring
     supports: Sequence[SupportModel | None] = [None] * len(configs)
     if trains_support(configs[0], scorer):
         supports = SupportModel.train_many(splits.train, splits.dev, configs, context.with_name(SUPPORT))

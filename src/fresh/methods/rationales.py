@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fresh.attribution import Scorer, ScorerFactory, make_scorer, needs_support
+from fresh.attribution.attention import Attention, AttentionGradient
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Example, Mask, Saliency
@@ -20,6 +21,7 @@ from fresh.selection.discretizers import Discretizer, GlobalContiguous, GlobalTo
 from fresh.selection.extractors import SaliencyExtractor, score_validated, select_masks
 from fresh.selection.tagger import Tagger
 from fresh.training.distributed import process_group
+from fresh.training.feature_cache import FeatureStore
 from fresh.training.fit import TrainingPairs
 from fresh.training.loop import RunContext
 
@@ -72,8 +74,8 @@ def score_and_cut(
     splits: Splits, config: FreshConfig, scorer: Scorer, context: RunContext, support: SupportModel | None
 ) -> ScoredSplits:
     """Score the documents of train and dev; a budget over all of train becomes a cutoff for single documents."""
-    scores = score_all(scorer, splits.train, context.progress, "scores of train")
-    dev_scores = score_all(scorer, splits.dev, context.progress, "scores of dev")
+    scores = score_all(scorer, splits.train, context.progress, "scores of train", context.feature_store)
+    dev_scores = score_all(scorer, splits.dev, context.progress, "scores of dev", context.feature_store)
     discretizer = learn_cutoff(config.make_discretizer(), scores)
     return ScoredSplits(SaliencyExtractor(scorer, discretizer, support), scores, dev_scores)
 
@@ -83,8 +85,13 @@ def learn_cutoff(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> Di
     return discretizer.learn(saliencies) if isinstance(discretizer, GlobalTopK | GlobalContiguous) else discretizer
 
 
-def score_all(scorer: Scorer, examples: Sequence[Example], progress: Progress, name: str) -> list[Saliency]:
-    """Score documents, without their labels; several processes share them."""
+def score_all(
+    scorer: Scorer, examples: Sequence[Example], progress: Progress, name: str, features: FeatureStore | None = None
+) -> list[Saliency]:
+    """Score documents, without their labels; several processes share them.
+
+    :param features: The output of frozen layers, if the documents are those of a training.
+    """
     group = process_group()
     documents = group.shard([example.document for example in examples])
     saliencies: list[Saliency] = []
@@ -99,9 +106,12 @@ def score_all(scorer: Scorer, examples: Sequence[Example], progress: Progress, n
         reporting: Any = scorer
         has_support = is_dataclass(reporting) and isinstance(getattr(reporting, "support", None), SupportModel)
         if has_support:
-            reporting = replace(reporting, support=replace(reporting.support, on_scored=show))
-        for start in range(0, len(documents), _CHUNK):
-            saliencies += score_validated(reporting, documents[start : start + _CHUNK])
+            reporting = replace(reporting, support=replace(reporting.support, on_scored=show, features=features))
+        # All at once, as in training: that is how the cache knows them.
+        reads_cache = features is not None and isinstance(scorer, Attention | AttentionGradient)
+        n_at_once = max(1, len(documents)) if reads_cache else _CHUNK
+        for start in range(0, len(documents), n_at_once):
+            saliencies += score_validated(reporting, documents[start : start + n_at_once])
             show(len(saliencies) - n_shown)  # a custom scorer may report no document, or some twice
     return group.gather(saliencies)
 

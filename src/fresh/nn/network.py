@@ -144,13 +144,20 @@ class Network(nn.Module):
         """Put encoded texts side by side."""
         return self.collator(table)(np.arange(len(table)))
 
-    def for_each_batch(self, table: TokenTable, work: Callable[[IntArray, Batch], None], share: float = 1) -> None:
+    def for_each_batch(
+        self,
+        table: TokenTable,
+        work: Callable[[IntArray, Batch], None],
+        share: float = 1,
+        collate: Callable[[IntArray], Batch] | None = None,
+    ) -> None:
         """Process encoded texts in batches of similar length; where memory runs out, in smaller ones.
 
         :param work: Takes the numbers of some texts, and a batch of them.
         :param share: Share of the usual size of batches.
+        :param collate: Makes a batch of some texts; by default, of their tokens.
         """
-        collate = self.collator(table)
+        collate = collate or self.collator(table)
         share *= self.budget_share
         run_batches(table.lengths, self.device, lambda numbers: work(numbers, collate(numbers)), share)
 
