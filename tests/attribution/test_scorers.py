@@ -208,12 +208,12 @@ def test_frozen_layers_do_not_run_again_for_texts_that_were_trained_on(
     context = RunContext(feature_store=FeatureStore(config.train.engine))
     support = SupportModel.train(toy.train, toy.dev, config, context)
     items = [example.document for example in toy.train]
-    expected = make_scorer(name, support).score(items)
+    expected = make_scorer(name, support, {}).score(items)
     split = support.classifier.split
     assert split is not None
     n_runs: list[int] = []
     split.lower.register_forward_hook(lambda *_: n_runs.append(1))
-    found = make_scorer(name, replace(support, features=context.feature_store)).score(items)
+    found = make_scorer(name, replace(support, features=context.feature_store), {}).score(items)
     assert not n_runs
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
