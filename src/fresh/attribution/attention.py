@@ -41,7 +41,7 @@ class Attention:
             return [normalize(scores) for scores in reader.by_word(weights, batch)], output.logits.argmax(-1).tolist()
 
         with torch.inference_mode():
-            return self.support.score(documents, score_batch, above_frozen=reader.is_above_frozen)
+            return self.support.score(documents, score_batch, above_frozen=reader.n_above_frozen >= 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class AttentionGradient:
         # With all layers, the weights of each are kept for the backward pass: tokens squared, times heads.
         share = BUDGET_SHARE / 4 if self.layer == "all" else 1
         with torch.enable_grad():
-            return self.support.score(documents, score_batch, share, reader.is_above_frozen)
+            return self.support.score(documents, score_batch, share, above_frozen=reader.n_above_frozen > 0)
 
     def _combine(self, weights: Tensor, gradients: Tensor) -> Tensor:
         return weights * gradients
@@ -107,8 +107,8 @@ class AttentionReader:
         """Whether the head has attention over words, which is read instead of a layer's."""
         self.from_start = classifier.encoder.pooling == "start"
         """Whether the head reads the start token only, so that only attention from it counts."""
-        # Above, not at: gradients begin at the output of the layer below.
-        self.is_above_frozen = self.layers[0] > classifier.n_frozen
+        self.n_above_frozen = self.layers[0] - classifier.n_frozen
+        """Trained layers below the first layer that is read; gradients need one, at whose output they end."""
         if self.is_head and self.layers != [n_layers - 1]:
             raise ValueError(
                 f"layer must be -1 with long=chunk, got {layer}: for texts in windows, the head's attention is read."

@@ -103,6 +103,10 @@ class Collator:
     def __call__(self, numbers: IntArray) -> Batch:
         """Put some texts side by side."""
         batch = self.batch(torch.from_numpy(numbers).to(self.device), *self.shape_of(numbers))
+        return self.with_n_words(batch, numbers)
+
+    def with_n_words(self, batch: Batch, numbers: IntArray) -> Batch:
+        """Return a batch that knows how many words its texts have, and how many of them are read."""
         n_words, n_read = self.table.n_words[numbers], self.table.n_read[numbers]
         return replace(batch, n_words=tuple(n_words.tolist()), n_read=tuple(n_read.tolist()))
 

@@ -101,7 +101,8 @@ class CachedInputs:
 
     def collate(self, numbers: IntArray) -> Batch:
         """Make a batch as wide as the longest of some texts."""
-        return self.read(torch.from_numpy(numbers).to(self.device), *self.tokens.shape_of(numbers))
+        batch = self.read(torch.from_numpy(numbers).to(self.device), *self.tokens.shape_of(numbers))
+        return self.tokens.with_n_words(batch, numbers)
 
 
 def cache_inputs(
