@@ -151,6 +151,6 @@ def test_the_texts_of_a_dead_worker_are_explained_again(cluster: Any, folder: Pa
     first = next(lines)
     victim = next(process for process in own_processes() if "_Explainer" in "".join(process.cmdline()))
     victim.kill()
+    victim.wait(60)
     ids = [json.loads(line)["id"] for line in (first + "".join(lines)).splitlines()]
     assert ids == [str(n) for n in range(480) if n != 300]
-    assert not victim.is_running()
