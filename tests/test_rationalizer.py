@@ -171,7 +171,15 @@ def test_a_file_is_explained_like_its_texts(rationalizer: Rationalizer, tmp_path
     assert found[0].ratio == found[0].mask.ratio == 3 / 12
 
 
-@pytest.mark.parametrize(("given", "kind"), [([("a good film", "pos")], "tuple"), ([None], "NoneType"), (0.5, "float")])
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [([("a good film", "pos")], "tuple"), ([None], "NoneType"), (0.5, "float"), ({"a film": 1}, "dict")],
+)
 def test_only_texts_and_documents_can_be_explained(given: Any, kind: str, rationalizer: Rationalizer) -> None:
     with pytest.raises(TypeError, match=rf"^Texts and documents can be explained, got {kind}\.$"):
         rationalizer.explain(given)
+
+
+def test_a_batch_has_at_least_one_document(rationalizer: Rationalizer) -> None:
+    with pytest.raises(ValueError, match=r"^batch_size must be at least 1, got 0\.$"):
+        list(rationalizer.explain_stream([], batch_size=0))

@@ -105,7 +105,8 @@ class Rationalizer(
         """
         if isinstance(documents, str | Document):
             return self.explain([documents], query, ratio)[0]
-        if not isinstance(documents, Iterable):
+        # A frame or a mapping would give its column names or keys.
+        if not isinstance(documents, Iterable) or isinstance(documents, Mapping) or hasattr(documents, "columns"):
             raise TypeError(f"Texts and documents can be explained, got {type(documents).__name__}.")
         specs = [ExplainSpec(_to_document(item, query), ratio) for item in documents]
         return [explanation for (explanation,) in self.explain_specs(specs)]
@@ -182,6 +183,8 @@ class Rationalizer(
         :param batch_size: How many documents to explain together.
         :param ratio: Share of the words to read, as in :meth:`explain`.
         """
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
         batch: list[Document] = []
         try:
             for document in documents:

@@ -92,6 +92,11 @@ def test_the_last_bit_counts_and_rounding_is_explained(model: Rationalizer, expl
     found = replay(model.predictor, [replace(explained[0], prediction=nudged), *explained[1:]])
     assert found.found == "broken"
     assert OTHER_BATCHES in found.evidence
+    # Another label is never a matter of rounding.
+    [other] = {*first.probabilities} - {first.label}
+    lie = Prediction(other, first.probabilities)
+    found = replay(model.predictor, [replace(explained[0], prediction=lie), *explained[1:]])
+    assert (found.found, OTHER_BATCHES in found.evidence) == ("broken", False)
 
 
 def test_a_query_is_shown(model: Rationalizer) -> None:

@@ -82,8 +82,10 @@ def test_default_spaces_are_valid_and_that_of_lei_is_the_papers() -> None:
 
 
 def test_a_value_may_be_a_multiple_of_another() -> None:
-    spans = read_spans(["lambda_2=1,2 *lambda_1", "lambda_1=0.1:1"], "lei")
+    spans = read_spans(["lambda_2=1,2 *lambda_1", "lambda_1 = 0.1:1"], "lei")
     assert spans == [Span("lambda_2", (1, 2), factor="lambda_1"), Span("lambda_1", (), 0.1, 1)]
+    [multiple, _] = read_spans(["lambda_2=0.1:1:log * lambda_1", "lambda_1=0.1:1"], "lei")
+    assert multiple == Span("lambda_2", (), 0.1, 1, log=True, factor="lambda_1")
     assert scale({"lambda_2": 2.0, "lambda_1": 0.1234567891}, spans) == {"lambda_2": 0.246914, "lambda_1": 0.1234567891}
     # Folders of searches contain it, and must still be accepted.
     assert repr(Span("lambda_2", (1, 2))) == "Span(name='lambda_2', choices=(1, 2), low=0.0, high=0.0, log=False)"

@@ -176,7 +176,7 @@ def test_training_says_what_runs_once(
     start, _, rest = line.partition(" padding; ")
     assert start.startswith("some network: 48 texts, ")
     assert rest == (
-        f"{2 - layers} frozen layers run once, their output ({n_tokens * 64 / 1000:.1f} kB) is kept in {place}."
+        f"{2 - layers} frozen layers run once; their output ({n_tokens * 64 / 1000:.1f} kB) is kept in {place}."
         if once
         else "every step runs all layers."
     )

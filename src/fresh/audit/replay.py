@@ -61,9 +61,10 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
             f"{len(different):,} of {plural(len(explained), 'prediction')}, computed again from the words of their "
             f"rationales alone, {'differs' if len(different) == 1 else 'differ'} from those reported."
         )
-        apart = max(distance(item.prediction, answer) for item, answer in different)
+        apart = float(np.max([distance(item.prediction, answer) for item, answer in different]))
         lines = [counted, f"The largest difference of a probability is {apart:.1e}."]
-        if apart <= ROUNDING:
+        same_labels = all(item.prediction.label == answer.label for item, answer in different)
+        if same_labels and apart <= ROUNDING:
             lines.append(OTHER_BATCHES)
         for item, answer in different[:MAX_SHOWN]:
             lines.append(f"document {item.document.id!r}, rationale: {' '.join(item.rationale.words)}")
@@ -97,7 +98,7 @@ def rewrite(rationale: Rationale) -> Rationale:
 
 
 def distance(first: Prediction, second: Prediction) -> float:
-    """Return the largest difference of a probability; 1 where the labels are others."""
+    """Return the largest difference of a probability; 1 where other labels have one."""
     if first.probabilities.keys() != second.probabilities.keys():
         return 1.0
     return float(np.max([abs(value - second.probabilities[label]) for label, value in first.probabilities.items()]))

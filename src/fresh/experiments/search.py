@@ -69,7 +69,7 @@ def scale(values: Mapping[str, float], spans: Sequence[Span]) -> dict[str, float
 
 def read_span(text: str, method: str) -> Span:
     """Read ``name=low:high``, ``name=low:high:log`` or ``name=one,two,three``."""
-    name, _, values = text.partition("=")
+    name, _, values = (part.strip() for part in text.partition("="))
     known = {setting.name: setting for setting in list_settings(find_config(method))}
     if name not in known:
         raise ConfigError(suggest(name, f"a setting of the method {method}", known))

@@ -103,13 +103,16 @@ def score_all(
             n_shown += n_more
             advance(n_more, "")
 
+        # The cache knows the texts of a training, all at once: not those of one process of several. On a GPU it has 16
+        # bits, which scores must not have.
+        network = scorer.support.classifier if isinstance(scorer, Attention | AttentionGradient) else None
+        if network is None or network.split is None or network.device.type != "cpu" or group.size > 1:
+            features = None
         reporting: Any = scorer
         has_support = is_dataclass(reporting) and isinstance(getattr(reporting, "support", None), SupportModel)
         if has_support:
             reporting = replace(reporting, support=replace(reporting.support, on_scored=show, features=features))
-        # All at once, as in training: that is how the cache knows them.
-        reads_cache = features is not None and isinstance(scorer, Attention | AttentionGradient)
-        n_at_once = max(1, len(documents)) if reads_cache else _CHUNK
+        n_at_once = _CHUNK if features is None else max(1, len(documents))
         for start in range(0, len(documents), n_at_once):
             saliencies += score_validated(reporting, documents[start : start + n_at_once])
             show(len(saliencies) - n_shown)  # a custom scorer may report no document, or some twice

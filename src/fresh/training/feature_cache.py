@@ -130,7 +130,7 @@ def cache_inputs(
 
     key, shape = _cache_key(network.n_frozen, split.lower, table, dtype), (len(table.ids), network.encoder.width)
     states, place = store.fetch(key, shape, dtype, device, fill)
-    about = f"{network.n_frozen} frozen layers run once, their output ({decimal(states.nbytes)}) is kept in {place}"
+    about = f"{network.n_frozen} frozen layers run once; their output ({decimal(states.nbytes)}) is kept in {place}"
     if states.device == device:
         return CachedInputs(table, tokens, device, partial(tokens.batch, states=states), about)
     index = Collator(table, states.device, padding=0)  # finds places only
