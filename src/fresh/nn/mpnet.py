@@ -40,7 +40,7 @@ class _Encoder(_modeling.MPNetEncoder):  # type: ignore[misc]
 
 
 class _Attention(_modeling.MPNetSelfAttention):  # type: ignore[misc]
-    # Integrated gradients of MultiRC on an H200: 112 texts a second with one kernel, 81 with eager attention.
+    # Integrated gradients on an H200: 112 texts a second with the first form of this class, 81 with eager attention.
     def forward(
         self,
         hidden_states: Tensor,

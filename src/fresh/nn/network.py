@@ -208,7 +208,7 @@ def load_parts(folder: Path, name: str) -> tuple[Encoder, NetworkConfig, dict[st
 
 
 class _PassThrough(nn.Module):
-    # Stands in for the embeddings: the input of the upper layers is embedded already.
+    # Replaces the embeddings: the input of the upper layers is embedded already.
     def forward(self, input_ids: Tensor | None = None, inputs_embeds: Tensor | None = None, *_: Any, **__: Any) -> Any:
         return inputs_embeds
 

@@ -63,7 +63,7 @@ def _read(name: str) -> str:
 
 def pack(documents: Sequence[ShownDocument]) -> str:
     """Return documents as compact JSON that is safe between script tags, whatever is in their texts."""
-    labels: dict[str, int] = {}  # numbers, which stand in place of labels
+    labels: dict[str, int] = {}  # a number for each label
     packed: list[dict[str, Any]] = []
     for example, explanation in documents:
         document, prediction = explanation.document, explanation.prediction
