@@ -72,6 +72,10 @@ class Store:
         ):
             yield session
             session.commit()
+            if self.engine.dialect.name == "sqlite":
+                # Another process that waits looks every millisecond; without a pause it found none for 17 seconds.
+                connection.close()
+                time.sleep(3 * RETRY_SECONDS)
 
     def close(self) -> None:
         """Close all connections."""
