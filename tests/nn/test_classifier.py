@@ -278,7 +278,7 @@ def test_the_last_layer_runs_for_the_start_token_alone_where_that_is_the_same(
     architecture: str, encoders: dict[str, Path]
 ) -> None:
     """Outputs are those of `test_pooling_by_hand`; here, how many rows are computed, and the gradients."""
-    classifier = classifier_of(encoders[architecture], layers="all").eval()
+    classifier = classifier_of(encoders[architecture], layers="all").eval().double()
     assert classifier.can_skip_rows == (architecture in ("bert", "roberta", "mpnet", "electra"))
     assert not classifier_of(encoders[architecture], "mean").can_skip_rows
     batch = classifier.collate(classifier.tokenizer(texts(8)))
@@ -292,4 +292,4 @@ def test_the_last_layer_runs_for_the_start_token_alone_where_that_is_the_same(
         logits = classifier(batch).logits
         gradients.append(torch.autograd.grad(logits.square().sum(), classifier.encoder.word_embeddings.weight)[0])
     assert rows == expected
-    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(*gradients, atol=1e-9, rtol=1e-9)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from fresh.nn.config import NetworkConfig
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import Encoder
 from fresh.nn.heads import AttentiveHead, LinearHead
-from fresh.nn.intercept import call_intercepted
+from fresh.nn.intercept import RECORDABLE, call_intercepted
 from fresh.nn.network import Network, load_parts
 from fresh.nn.tokenizer import Text
 from fresh.progress import SILENT, Progress
@@ -43,7 +43,7 @@ class Classifier(Network):
         super().__init__(encoder, config, head(encoder.width, len(labels), config.dropout))
         self.labels = tuple(labels)
         self.can_skip_rows = self._try_skipping_rows()
-        """Whether the last layer's feed-forward part may run for the start token alone."""
+        """Whether the last layer may run for the start token alone."""
 
     @property
     def pooler(self) -> nn.Module | None:
@@ -65,10 +65,21 @@ class Classifier(Network):
 
     def _encode_start(self, batch: Batch) -> Tensor:
         """Encode a batch where only start tokens are read. Shape: (batch, 1, width)."""
-        # The feed-forward part is two thirds of a layer, and nobody reads its other rows.
-        attention = self.encoder.layers[-1].attention
-        assert isinstance(attention, nn.Module)
-        return call_intercepted(lambda: self.encode(batch), {attention: lambda states: states[:, :1]})
+        # Nobody reads the other rows of the last layer: with its queries, the projection after attention and the
+        # feed-forward part, ten of its twelve matrices run for one row.
+        attention: Any = self.encoder.layers[-1].attention
+        inner = getattr(attention, "self", None)
+        query = getattr(inner, "query", None)
+        if query is None or self.encoder.model.config._attn_implementation != RECORDABLE:
+            # The names differ, or attention runs step by step: only the feed-forward part runs for one row.
+            return call_intercepted(lambda: self.encode(batch), {attention: _first})
+        # As many rows as attention expects, all of them the first one; `attend` computes one.
+        n_tokens = batch.ids.shape[1]
+        return call_intercepted(
+            lambda: self.encode(batch),
+            {query: lambda states: states.expand(-1, n_tokens, -1)},
+            inputs={query: _first, attention.output: _first},
+        )
 
     def _try_skipping_rows(self) -> bool:
         """Try it on two texts: in some encoders, what follows attention reads all rows."""
@@ -127,6 +138,11 @@ class Classifier(Network):
                 "Copy the model again, or train it again."
             )
         return classifier.load_head(folder).to(choose_device(device))
+
+
+def _first(states: Tensor) -> Tensor:
+    """Keep the row of the start token."""
+    return states[:, :1]
 
 
 def to_predictions(table: NDArray[np.float64], labels: Sequence[str]) -> list[Prediction]:

@@ -4,6 +4,7 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, copy_context
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import torch
@@ -16,18 +17,21 @@ from fresh.errors import EncoderError
 
 Result = TypeVar("Result")
 Intercepts = Mapping[nn.Module, Callable[[Tensor], Tensor]]
-"""For each module, the function that its output, or the first of its outputs, goes through."""
+"""For each module, the function that its output, the first of its outputs, or each of its inputs goes through."""
 
 # Name under which transformers knows attention whose weights can be recorded.
 RECORDABLE = "fresh_recordable"
 
 _intercepts: ContextVar[Intercepts] = ContextVar("intercepts")
+_input_intercepts: ContextVar[Intercepts] = ContextVar("input_intercepts")
 _recorders: ContextVar[Intercepts] = ContextVar("recorders")
 _installing = threading.Lock()
 
 
-def call_intercepted(function: Callable[[], Result], intercepts: Intercepts) -> Result:
-    """Call a function while the outputs of some modules are replaced."""
+def call_intercepted(
+    function: Callable[[], Result], intercepts: Intercepts, inputs: Intercepts = MappingProxyType({})
+) -> Result:
+    """Call a function while the outputs of some modules, and the inputs of some, are replaced."""
     # Each module gets one permanent hook, which does nothing outside such a call: it finds its function in a context
     # variable that no other thread sees and that ends with the call. An interrupt at any line leaves nothing behind.
     with _installing:
@@ -35,9 +39,13 @@ def call_intercepted(function: Callable[[], Result], intercepts: Intercepts) -> 
             # `_forward_hooks` (torch 2.6 to 2.13) also has the hook of a module that was copied.
             if _hook not in module._forward_hooks.values():
                 module.register_forward_hook(_hook)
+        for module in inputs:
+            if _pre_hook not in module._forward_pre_hooks.values():
+                module.register_forward_pre_hook(_pre_hook)
 
     def call() -> Result:
         _intercepts.set({**_intercepts.get({}), **intercepts})
+        _input_intercepts.set({**_input_intercepts.get({}), **inputs})
         return function()
 
     return copy_context().run(call)
@@ -48,6 +56,11 @@ def _hook(module: nn.Module, _inputs: tuple[Any, ...], output: Any) -> Any:
     if change is None:
         return output
     return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
+
+
+def _pre_hook(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    change = _input_intercepts.get({}).get(module)
+    return inputs if change is None else tuple(map(change, inputs))
 
 
 def make_recordable(model: PreTrainedModel) -> None:
@@ -102,7 +115,13 @@ def attend(
     """
     record = _recorders.get({}).get(module)
     if record is None:
-        return AttentionInterface()["sdpa"](module, query, key, value, attention_mask, **settings)  # type: ignore[no-any-return]
+        rows = query.shape[2]
+        if rows > 1 and query.stride(2) == 0:
+            # One row, expanded (see `Classifier._encode_start`): every row attends as the first one does.
+            query = query[:, :, :1]
+            attention_mask = None if attention_mask is None else attention_mask[:, :, :1]
+        context, weights = AttentionInterface()["sdpa"](module, query, key, value, attention_mask, **settings)
+        return context.expand(-1, rows, -1, -1), weights
     is_causal, scaling = settings.get("is_causal"), settings.get("scaling")
     if attention_mask is None and (getattr(module, "is_causal", True) if is_causal is None else is_causal):
         attention_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
