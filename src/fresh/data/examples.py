@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from fresh.data.annotation import to_table
 from fresh.data.annotation.aggregate import AnnotatorSpans, to_word_spans, vote
-from fresh.data.annotation.tools import to_table
 from fresh.data.config import COLUMNS, DataConfig, ReadLimits
 from fresh.data.readers import STANDARD_INPUT, Row, Source, check_span, is_null, read_rows
 from fresh.document import Document, Example, Mask, words_at

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fresh.data.annotation.tools import check_format
+from fresh.data.annotation import check_format
 from fresh.data.config import COLUMNS, DataConfig
 from fresh.data.eraser import is_eraser, read_eraser
 from fresh.data.examples import BadRows, parse_examples, read_documents, read_examples

@@ -4,8 +4,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 
+from fresh.data.annotation import to_table
 from fresh.data.annotation.potato import format_choices, format_project
-from fresh.data.annotation.tools import to_table
 from fresh.data.readers import Row
 from fresh.data.splits import DataConfig
 from fresh.document import Document

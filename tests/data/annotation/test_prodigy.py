@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fresh.data.annotation import to_table
 from fresh.data.annotation.aggregate import vote
-from fresh.data.annotation.tools import to_table
 from fresh.data.config import DataConfig
 from fresh.data.examples import BadRows
 from fresh.data.readers import Row
