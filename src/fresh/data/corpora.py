@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fresh.config import suggest
-from fresh.data.config import DataConfig
+from fresh.data.config import DEFAULTS, DataConfig
 from fresh.data.eraser import TAR_ENDINGS, is_eraser
 from fresh.data.examples import read_examples
 from fresh.data.readers import read_rows
@@ -118,7 +118,7 @@ def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int 
         for row in read_rows(file)
         if row.values["source"] == "rotten_tomatoes"
     ]
-    others, dev, test = split_off(tuple(read_examples(records, DataConfig())), n_dev, n_test, seed)
+    others, dev, test = split_off(tuple(read_examples(records, DEFAULTS)), n_dev, n_test, seed)
     _, train, _ = split_off(others, n_train, 0, seed)
     return Splits(train, dev, test)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fresh.data.annotation import check_format
-from fresh.data.config import COLUMNS, DataConfig
+from fresh.data.config import COLUMNS, DEFAULTS, DataConfig
 from fresh.data.eraser import is_eraser, read_eraser
 from fresh.data.examples import BadRows, parse_examples, read_documents, read_examples
 from fresh.data.fingerprints import dataset_digest
@@ -102,9 +102,9 @@ def _open_parts(data: Any, config: DataConfig, bad: BadRows | None) -> dict[str,
     if path is not None and is_eraser(path):
         check_format(path.name, "eraser", config)
         # ERASER's fields have fixed names, whatever the columns of tables; its queries can be left out.
-        columns = {name: getattr(DataConfig(), name) for name in COLUMNS} | {"query": config.query and "query"}
+        columns = {name: getattr(DEFAULTS, name) for name in COLUMNS} | {"query": config.query and "query"}
         own = replace(config, tokenised=True, format="auto", **columns)
-        splits = read_eraser(path, config.limits)
+        splits = read_eraser(path, config)
         return {split: parse_examples([rows], own, bad) for split, rows in splits.items()}
     if path is not None and path.is_dir():
         files = [(split, path / f"{stem}{ending}") for split, stem in FILE_NAMES for ending in READERS]
@@ -126,7 +126,7 @@ def _open_parts(data: Any, config: DataConfig, bad: BadRows | None) -> dict[str,
         # Ids and errors name the folders of files with the same name.
         stems = Counter(path.name for path in paths)
         names = [path.name if stems[path.name] == 1 else path.as_posix() for path in paths]
-        rows = [read_rows(path, name, config.limits) for path, name in zip(paths, names, strict=True)]
+        rows = [read_rows(path, name, config) for path, name in zip(paths, names, strict=True)]
         return {"train": parse_examples(rows, config, bad)}
     return {"train": read_examples(data, config, bad)}
 
@@ -141,7 +141,7 @@ def _open_tables(
             names = " and ".join(name for other, name, _ in tables if other == split)
             raise DataError(f"{place} holds {names} for {split}. Keep one of them.")
         name = "" if isinstance(source, str | os.PathLike) else split
-        parts[split] = parse_examples([read_rows(source, name, config.limits)], config, bad)
+        parts[split] = parse_examples([read_rows(source, name, config)], config, bad)
     if "train" not in parts:
         ways = f"Name a table train, or a file with one of the endings {', '.join(READERS)}."
         raise DataError(f"{place} has no training data. {ways}")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fresh.data.config import DataConfig
+from fresh.data.config import DEFAULTS, DataConfig
 from fresh.data.readers import Row
 from fresh.document import Document, Mask
 from fresh.errors import RowError
@@ -49,7 +49,7 @@ def merge(
         values[config.label] = RowError(row.place, set_aside, FIX, set_aside=True)
     questions = sorted({name for annotation in annotations for name in annotation.choices})
     # A project with one question needs no setting: that question gives the label.
-    unnamed = questions and config.label == DataConfig().label and config.label not in {*questions, *values}
+    unnamed = questions and config.label == DEFAULTS.label and config.label not in {*questions, *values}
     if unnamed and len(questions) > 1:
         problem = f"it has the questions {', '.join(questions)}."
         raise RowError(row.place, problem, "Name the one that gives the label with `label`.")
@@ -128,7 +128,7 @@ def parse_spans(
     :param marked: Each span as the tool exports it, with start, end and perhaps its text, and the span's labels.
     :param recount: Converts spans as some versions of the tool count them; only the text next to each span shows it.
     """
-    chosen = [span for span, labels in marked if config.rationale in (DataConfig().rationale, *labels)]
+    chosen = [span for span, labels in marked if config.rationale in (DEFAULTS.rationale, *labels)]
     spans: tuple[tuple[Any, Any], ...] = tuple((span.get("start"), span.get("end")) for span in chosen)
     wrong = next((span for span in spans if set(map(type, span)) != {int}), None)
     if wrong is not None:

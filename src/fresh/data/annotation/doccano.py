@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fresh.data.annotation.aggregate import FIX, RATIONALE_LABEL, Annotation, merge, parse_spans, single_choice
-from fresh.data.config import DataConfig
+from fresh.data.config import DEFAULTS, DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
 from fresh.errors import RowError
@@ -35,7 +35,7 @@ def parse(lines: Sequence[Row], config: DataConfig) -> Row:
     items = label if isinstance(label, list) else []
     has_cats = isinstance(row.values.get("cats"), list)
     classes = row.values["cats"] if has_cats else [item for item in items if not isinstance(item, list | tuple | dict)]
-    if (has_cats or classes) and (config.label not in fields or config.label == DataConfig().label):
+    if (has_cats or classes) and (config.label not in fields or config.label == DEFAULTS.label):
         fields[config.label] = single_choice(classes)
     # A task of ours that doccano did not export, which would add Comments: the rationale is the model's.
     is_task = "probability" in fields and "Comments" not in row.values
