@@ -48,10 +48,8 @@ class Mask:
         kept = np.zeros(n_words, dtype=np.bool_)
         for start, end in spans:
             if not 0 <= start < end <= n_words:
-                rule = "Spans count words from 0 and exclude their end."
-                raise ValueError(
-                    f"The span ({start}, {end}) does not fit a document of {plural(n_words, 'word')}. {rule}"
-                )
+                problem = f"The span ({start}, {end}) does not fit a document of {plural(n_words, 'word')}."
+                raise ValueError(f"{problem} Spans count words from 0 and exclude their end.")
             kept[start:end] = True
         return cls(kept)
 
@@ -120,10 +118,9 @@ class Document:
         check_text(f"text of document {self.id!r}", self.text)
         check_text("id of a document", self.id)
         name, n_words = f"Document {self.id!r}", len(self.words)
-        if self.parts and sum(n_in_part for _, n_in_part in self.parts) != n_words:
-            raise ValueError(
-                f"{name} has {plural(n_words, 'word')}, but its parts have {sum(n for _, n in self.parts)}."
-            )
+        n_in_parts = sum(n_in_part for _, n_in_part in self.parts)
+        if self.parts and n_in_parts != n_words:
+            raise ValueError(f"{name} has {plural(n_words, 'word')}, but its parts have {n_in_parts}.")
         if not self.words:
             raise ValueError(f"{name} has no words.")
         if n_words != len(self.spans):
@@ -231,19 +228,15 @@ class Example:
     """The spans that people marked, in words, as published: adjacent spans are not joined, empty ones are kept."""
 
     def __post_init__(self) -> None:
-        human, id, n_words = self.human, self.document.id, len(self.document.words)
+        human, name, n_words = self.human, f"document {self.document.id!r}", len(self.document.words)
         if human is not None and len(human) != n_words:
-            raise ValueError(
-                f"The human rationale has {len(human)} flags but document {id!r} has {plural(n_words, 'word')}."
-            )
+            raise ValueError(f"The human rationale has {len(human)} flags but {name} has {plural(n_words, 'word')}.")
         for start, end in self.evidence or ():
             if not (0 <= start <= end <= n_words and start < n_words):
-                raise ValueError(
-                    f"The evidence span ({start}, {end}) does not fit document {id!r} of length {n_words}."
-                )
+                raise ValueError(f"The evidence span ({start}, {end}) does not fit {name} of length {n_words}.")
         marked = [span for span in self.evidence or () if span[0] != span[1]]
         if self.evidence is not None and Mask.from_spans(marked, n_words) != human:
-            raise ValueError(f"The evidence and the human rationale of document {id!r} mark different words.")
+            raise ValueError(f"The evidence and the human rationale of {name} mark different words.")
 
     @property
     def human_spans(self) -> Spans | None:

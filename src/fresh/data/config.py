@@ -70,9 +70,7 @@ class DataConfig:
 
     def _find_problems(self) -> Iterator[str]:
         columns = [(name, getattr(self, name)) for name in COLUMNS]
-        for name, column in columns:
-            if not column and name in ("text", "label"):
-                yield f"{name} must name a column, got {column!r}."
+        yield from (f"{name} must name a column, got ''." for name in ("text", "label") if not getattr(self, name))
         for (name, column), (other, other_column) in itertools.combinations(columns, 2):
             if column and column == other_column:
                 yield f"{name} and {other} both name the column {column!r}. Give each its own."

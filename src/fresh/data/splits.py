@@ -113,12 +113,8 @@ def _open_parts(data: Any, config: DataConfig, bad: BadRows | None) -> dict[str,
     if isinstance(data, Mapping):
         tables = [(split, name, data[name]) for split, name in FILE_NAMES if name in data]
         return _open_tables(tables, f"The data with the keys {', '.join(map(str, data))}", config, bad)
-    if (
-        isinstance(data, Sequence)
-        and data
-        and path is None
-        and all(isinstance(item, str | os.PathLike) for item in data)
-    ):
+    is_list = isinstance(data, Sequence) and path is None and len(data) > 0
+    if is_list and all(isinstance(item, str | os.PathLike) for item in data):
         paths = [Path(item) for item in data]
         repeated = next((path for path, count in Counter(paths).items() if count > 1), None)
         if repeated:
@@ -159,10 +155,8 @@ def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -
     sizes = {label: len(rows[label]) for label in sorted(rows)}
     if len(examples) < n_dev + n_test + len(sizes):
         wanted = f"{n_dev} for dev and {n_test} for test and keep each class in train"
-        problem = (
-            f"{plural(len(examples), 'example')} of {plural(len(sizes), 'class', 'es')}: too few to split off {wanted}."
-        )
-        raise DataError(f"{problem} Give more examples, or give files with `dev` and `test`.")
+        problem = f"{plural(len(examples), 'example')} of {plural(len(sizes), 'class', 'es')}: too few to split off"
+        raise DataError(f"{problem} {wanted}. Give more examples, or give files with `dev` and `test`.")
     from_test = apportion(n_test, sizes, {label: size - 1 for label, size in sizes.items()})
     from_dev = apportion(n_dev, sizes, {label: size - 1 - from_test[label] for label, size in sizes.items()})
     split = np.zeros(len(examples), dtype=np.int8)

@@ -8,7 +8,7 @@ as JavaScript does; the project setting "count grapheme clusters" must be off.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fresh.data.annotation.aggregate import FIX, RATIONALE_LABEL, Annotation, merge, parse_spans, single_choice
+from fresh.data.annotation.aggregate import FIX, RATIONALE_LABEL, Annotation, merge, single_choice
 from fresh.data.config import DEFAULTS, DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
@@ -41,10 +41,11 @@ def parse(lines: Sequence[Row], config: DataConfig) -> Row:
     is_task = "probability" in fields and "Comments" not in row.values
     entities = row.values.get("entities")
     spans = [item for item in (entities if isinstance(entities, list) else items) if item not in classes]
-    units = parse_spans(row, None, [_parse_span(row, item) for item in spans], config)
+    named = [_parse_span(row, item) for item in spans]
+    units = [(start, end) for start, end, name in named if config.rationale in (DEFAULTS.rationale, name)]
     text = row.values.get(config.text)
     if not isinstance(text, str):
-        text, units = "", ()  # the missing text is reported where texts are read
+        text, units = "", []  # the missing text is reported where texts are read
     points = from_utf16(text, units)
     if None in points:
         [(_, size)] = to_utf16(text, [(0, len(text))])
@@ -54,15 +55,15 @@ def parse(lines: Sequence[Row], config: DataConfig) -> Row:
     return merge(row, fields, [annotation], config, "nobody has annotated it." if is_task else "")
 
 
-def _parse_span(row: Row, item: Any) -> tuple[dict[str, Any], tuple[str]]:
-    """Parse start, end and label of a span, which is a list or, in projects with relations, an object."""
+def _parse_span(row: Row, item: Any) -> tuple[int, int, str]:
+    """Parse a span, which is a list or, in projects with relations, an object."""
     try:
         start, end, name = map(item.get, SPAN_FIELDS) if isinstance(item, Mapping) else item
     except (TypeError, ValueError):
         start = end = name = None
     if type(start) is not int or type(end) is not int:
         raise RowError(row.place, f"a span is [start, end, label], got {item!r:.60}.", FIX)
-    return {"start": start, "end": end}, (str(name),)
+    return start, end, str(name)
 
 
 def to_task(explanation: Explanation, fields: Mapping[str, Any]) -> dict[str, Any]:

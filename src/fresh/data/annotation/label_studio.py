@@ -106,23 +106,19 @@ def parse_choice(value: Any) -> Any:
 def to_task(explanation: Explanation, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Convert an explanation to a task with a prediction: the spans, the class and its probability."""
     text, prediction = explanation.document.text, explanation.prediction
-    target = {"to_name": "text", "origin": "prediction"}
-    choice = {"id": "class", "from_name": "label", "type": "choices", "value": {"choices": [prediction.label]}}
     result: list[dict[str, Any]] = []
-    for start, end in explanation.spans:
+    for number, (start, end) in enumerate(explanation.spans, start=1):
         region = {"start": start, "end": end, "text": text[start:end], "labels": [RATIONALE_LABEL]}
-        span = {"id": f"span-{len(result) + 1}", "from_name": "rationale", "type": "labels", "value": region}
-        result.append(span | target)
-    result.append(choice | target)
+        result.append({"id": f"span-{number}", "from_name": "rationale", "type": "labels", "value": region})
+    choices = {"choices": [prediction.label]}
+    result.append({"id": "class", "from_name": "label", "type": "choices", "value": choices})
+    result = [item | {"to_name": "text", "origin": "prediction"} for item in result]
     model = {"model_version": "fresh", "score": prediction.probability, "result": result}
     return {"data": fields, "predictions": [model]}
 
 
 def format_config(_data: str, labels: Sequence[str], has_query: bool) -> str:
-    """Format the labeling configuration.
-
-    :param has_query: Show queries above the texts.
-    """
+    """Format the labeling configuration."""
     from xml.sax.saxutils import quoteattr  # slow to import
 
     choices = "\n".join(f"    <Choice value={quoteattr(label)}/>" for label in labels)

@@ -111,20 +111,14 @@ def parse_choices(answer: Any) -> list[Any]:
 
 def to_task(explanation: Explanation, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Convert an explanation to a line with the model's label and spans."""
-    predictions = {
-        "label": explanation.prediction.label,
-        "rationale": [{"start": start, "end": end, "label": RATIONALE_LABEL} for start, end in explanation.spans],
-        "confidence": explanation.prediction.probability,
-    }
+    prediction = explanation.prediction
+    spans = [{"start": start, "end": end, "label": RATIONALE_LABEL} for start, end in explanation.spans]
+    predictions = {"label": prediction.label, "rationale": spans, "confidence": prediction.probability}
     return {**fields, "predictions": predictions}
 
 
 def format_config(data: str, labels: Sequence[str], has_query: bool) -> str:
-    """Format the configuration of a project that corrects labels and spans.
-
-    :param data: Name of the data file in the same folder.
-    :param has_query: Show queries above the texts.
-    """
+    """Format the configuration of a project that corrects labels and spans."""
     schemes = (format_choices("label", "Which class is it?", labels), SPAN_SCHEME)
     return format_project(data, "Rationales", schemes, has_query, settings=PRE_ANNOTATION, text_options=SPAN_TARGET)
 

@@ -34,15 +34,12 @@ def parse(lines: Sequence[Row], config: DataConfig) -> Row:
     for row in accepted or lines[:1]:
         fields |= dict(row.values["meta"]) if isinstance(row.values.get("meta"), Mapping) else {}
         fields |= {name: value for name, value in row.values.items() if name not in FIELDS}
-    has_label = config.label in fields
-    annotations = [
-        Annotation(_parse_spans(row, config), {} if has_label else _parse_label(row.values, config)) for row in accepted
-    ]
-    if accepted:
-        return merge(accepted[0], fields, annotations, config)
-    # Annotators reject or ignore a task to leave it out, whatever its annotations.
-    verb = ANSWERS.get(str(lines[0].values.get("answer")), "not answered")
-    return merge(lines[0], fields, [], config, set_aside=f"it was {verb}.")
+    if not accepted:  # annotators reject or ignore a task to leave it out, whatever its annotations
+        verb = ANSWERS.get(str(lines[0].values.get("answer")), "not answered")
+        return merge(lines[0], fields, [], config, set_aside=f"it was {verb}.")
+    choices = [{} if config.label in fields else _parse_label(row.values, config) for row in accepted]
+    annotations = [Annotation(_parse_spans(row, config), chosen) for row, chosen in zip(accepted, choices, strict=True)]
+    return merge(accepted[0], fields, annotations, config)
 
 
 def _parse_label(values: Mapping[str, Any], config: DataConfig) -> dict[str, Any]:
