@@ -16,7 +16,7 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_files import json_lines, write
+from data_files import csv_table, json_lines, write
 from fresh.data.config import MEGABYTE, DataConfig
 from fresh.data.readers import _parse_cells, _parse_json, is_null, parse_json_lines, read_rows
 from fresh.errors import DataError, MissingExtraError
@@ -27,23 +27,15 @@ OBJECTS = st.dictionaries(st.text(), st.none() | st.text() | st.integers() | st.
 LIMITS = DataConfig(max_row_mb=1, max_unpacked=20)
 
 
-def table(records: list[dict[str, Any]], delimiter: str = ",") -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(records[0]), delimiter=delimiter, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return text.getvalue()
-
-
 @pytest.mark.parametrize(
     ("name", "content", "places"),
     [
         *((name, json_lines(RECORDS), ("line 1", "line 2")) for name in ("r.jsonl", "r.jsonl.gz", "R.JSONL")),
         *((name, json.dumps(RECORDS, indent=1), ("row 1", "row 2")) for name in ("r.json", "r.json.gz", "R.JSON")),
         *((name, "\ufeff" + json_lines(RECORDS), ("line 1", "line 2")) for name in ("r.jsonl", "lines.json")),
-        ("r.csv", "\ufeff" + table(RECORDS), ("line 2", "line 3")),
-        *((name, table(RECORDS), ("line 2", "line 3")) for name in ("r.csv", "r.csv.gz")),
-        *((name, table(RECORDS, "\t"), ("line 2", "line 3")) for name in ("r.tsv", "r.tsv.gz")),
+        ("r.csv", "\ufeff" + csv_table(RECORDS), ("line 2", "line 3")),
+        *((name, csv_table(RECORDS), ("line 2", "line 3")) for name in ("r.csv", "r.csv.gz")),
+        *((name, csv_table(RECORDS, "\t"), ("line 2", "line 3")) for name in ("r.tsv", "r.tsv.gz")),
     ],
 )
 def test_files_are_read(tmp_path: Path, name: str, content: str, places: tuple[str, str]) -> None:
@@ -120,7 +112,7 @@ def peak_memory(path: Path, n_rows: int) -> int:
 
 def test_reading_needs_little_memory(tmp_path: Path) -> None:
     records = [{"text": f"{i} " * 200, "label": "pos"} for i in range(4000)]
-    paths = [write(tmp_path / "r.jsonl.gz", json_lines(records)), write(tmp_path / "r.csv", table(records))]
+    paths = [write(tmp_path / "r.jsonl.gz", json_lines(records)), write(tmp_path / "r.csv", csv_table(records))]
     assert all(peak_memory(path, 4000) < paths[1].stat().st_size / 5 for path in paths)
     small_objects = write(tmp_path / "r.json", "[" + '{"":{}},' * 100_000 + "{}]")
     assert peak_memory(small_objects, 100_001) < 6 * small_objects.stat().st_size

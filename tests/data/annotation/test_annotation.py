@@ -242,6 +242,8 @@ ROUND_TRIPS: dict[str, tuple[str, Callable[[Sequence[Record]], list[Record]]]] =
     "json_min": ("label_studio", annotated.json_min),
     "doccano": ("doccano", annotated.doccano),
     "doccano_sequences": ("doccano", annotated.doccano_sequences),
+    "prodigy": ("potato", annotated.prodigy),
+    "potato": ("potato", annotated.potato),
 }
 
 

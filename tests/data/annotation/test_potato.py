@@ -2,14 +2,8 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from hypothesis import given
 
-from fresh.data.annotation import to_table
 from fresh.data.annotation.potato import format_choices, format_project
-from fresh.data.readers import Row
-from fresh.data.splits import DataConfig
-from fresh.document import Document
-from strategies import documents
 
 TEXT = "A 😀 lovely film"
 LOVELY = {"start": 4, "end": 10, "span": "lovely", "annotation": "RATIONALE"}
@@ -101,22 +95,10 @@ def test_lines_that_cannot_be_used_are_refused(refusal: Any, record: Any, proble
     assert problem in refusal(record)
 
 
-@given(documents())
-def test_spans_are_exact(document: Document) -> None:
-    start, end = document.spans[-1]
-    span = {"start": start, "end": end, "span": document.words[-1], "annotation": "RATIONALE"}
-    [row] = to_table([Row(line([span], displayed_text=document.text), "out.jsonl", "line 1", 1)], DataConfig())
-    assert row.error is None
-    assert row.values["rationale"].annotators == ((document.spans[-1],),)
-
-
-def test_the_configuration_of_a_project() -> None:
-    scheme = format_choices("label", 'Is it "good"?', ["Yes: it is", "no"], required=True)
-    settings = "max_annotations_per_item: 3\nassignment_strategy: batch"
-    config = yaml.safe_load(format_project("items.jsonl", "A: study", [scheme], has_query=True, settings=settings))
-    assert (config["annotation_task_name"], config["output_annotation_dir"]) == ("A: study", "items-annotated")
-    assert (config["max_annotations_per_item"], config["assignment_strategy"]) == (3, "batch")
-    radio = {"annotation_type": "radio", "name": "label", "label_requirement": {"required": True}}
-    radio |= {"description": 'Is it "good"?', "labels": ["Yes: it is", "no"]}
-    assert config["annotation_schemes"] == [radio]
-    assert config["instance_display"]["fields"] == [{"key": "query", "type": "text"}, {"key": "text", "type": "text"}]
+def test_texts_in_the_configuration_of_a_project_are_quoted() -> None:
+    question, answers = 'Is it "good"?', ["Yes: it is", "no"]
+    schemes = [format_choices("label", question, answers, required=True)]
+    config = yaml.safe_load(format_project("items.jsonl", "A: study", schemes, has_query=False, settings=""))
+    [radio] = config["annotation_schemes"]
+    assert (config["annotation_task_name"], radio["description"], radio["labels"]) == ("A: study", question, answers)
+    assert config["instance_display"]["fields"] == [{"key": "text", "type": "text"}]
