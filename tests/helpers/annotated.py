@@ -84,17 +84,16 @@ def prodigy(tasks: Sequence[Record]) -> list[Record]:
 
 def potato(tasks: Sequence[Record]) -> list[Record]:
     """Return the annotated_instances.jsonl of Potato 1, which repeats the text of each span."""
-    return [
-        about(task)
-        | {"displayed_text": task["text"], "label_annotations": {"label": {task["predictions"]["label"]: "true"}}}
-        | {
-            "span_annotations": [
-                {**span, "annotation": span["label"], "span": task["text"][span["start"] : span["end"]]}
-                for span in task["predictions"]["rationale"]
-            ]
-        }
-        for task in tasks
-    ]
+    records = []
+    for task in tasks:
+        text, predictions = task["text"], task["predictions"]
+        labels = {"label": {predictions["label"]: "true"}}
+        spans = [
+            {**span, "annotation": span["label"], "span": text[span["start"] : span["end"]]}
+            for span in predictions["rationale"]
+        ]
+        records.append(about(task) | {"displayed_text": text, "label_annotations": labels, "span_annotations": spans})
+    return records
 
 
 def about(task: Record) -> Record:

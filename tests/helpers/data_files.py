@@ -66,6 +66,10 @@ def eraser_files(docs: Mapping[str, str], **splits: Iterable[Mapping[str, Any]])
     return annotations | {f"docs/{name}": text.encode() for name, text in docs.items()}
 
 
+def review(text: Any = "Good film.", label: Any = "pos", **fields: Any) -> dict[str, Any]:
+    return {"text": text, "label": label, **fields}
+
+
 def annotation(id: str, label: str, *groups: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
     return {"annotation_id": id, "classification": label, "evidences": list(groups), "query": "Good ?", **fields}
 

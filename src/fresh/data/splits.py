@@ -90,10 +90,8 @@ def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = 
 
 def read_parts(data: Any, config: DataConfig, bad: BadRows | None = None) -> dict[str, Examples]:
     """Read the splits that the data has; it always has train."""
-    parts = _open_parts(data, config, bad)
-    for split, path in (("dev", config.dev), ("test", config.test)):
-        if path:
-            parts[split] = read_examples(path, config, bad)
+    files = {split: path for split, path in (("dev", config.dev), ("test", config.test)) if path}
+    parts = _open_parts(data, config, bad) | {split: read_examples(path, config, bad) for split, path in files.items()}
     return {split: tuple(examples) for split, examples in parts.items()}
 
 

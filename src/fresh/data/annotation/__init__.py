@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fresh._io import atomic_write, check_output
+from fresh._io import atomic_write, check_output, write_text
 from fresh.config import suggest
 from fresh.data.annotation import doccano, label_studio, potato, prodigy
 from fresh.data.annotation.aggregate import FIX, check_span_texts, to_word_spans
@@ -154,9 +154,7 @@ def export(explanations: Iterable[Explanation], path: str | Path, tool: str) -> 
             raise DataError("There is nothing to export: no text was explained.")
         # Before the tasks appear, because once they do, the export is complete.
         if exporter.format_config:
-            with atomic_write(configs[0]) as config:
-                text = exporter.format_config(target.name, sorted(labels), has_query)
-                config.write_text(text, encoding="utf-8", newline="\n")
+            write_text(configs[0], exporter.format_config(target.name, sorted(labels), has_query))
     return ExportResult(count, (target, *configs))
 
 
