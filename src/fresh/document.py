@@ -143,16 +143,13 @@ class Document:
     @classmethod
     def from_text(cls, text: str, query: str | None = None, id: str = "") -> Self:
         """Split raw text, and a raw query, as a reader would."""
-        text, query = exact_str(text), exact_str(query or "")
-        spans = split_words(text)
-        return cls(text, words_at(text, spans), spans, words_at(query, split_words(query)), exact_str(id))
+        return cls(*split_text(exact_str(text)), split_text(exact_str(query or ""))[1], exact_str(id))
 
     @classmethod
     def from_tokenized(cls, text: str, query: str | None = None, id: str = "") -> Self:
         """Split text that is already tokenized at white space."""
-        text = exact_str(text)
-        spans = split_whitespace(text)
-        return cls(text, words_at(text, spans), spans, tuple(exact_str(query or "").split()), exact_str(id))
+        query_words = split_text(exact_str(query or ""), tokenised=True)[1]
+        return cls(*split_text(exact_str(text), tokenised=True), query_words, exact_str(id))
 
     @classmethod
     def from_words(cls, words: Sequence[str], query: Sequence[str] = (), id: str = "") -> Self:
@@ -183,9 +180,10 @@ class Document:
         return Rationale(kept, self.query, self.id)
 
 
-def words_at(text: str, spans: Spans) -> Words:
-    """Return the words at given places in a text."""
-    return tuple(text[start:end] for start, end in spans)
+def split_text(text: str, tokenised: bool = False) -> tuple[str, Words, Spans]:
+    """Return a text, its words, and where they are in it."""
+    spans = split_whitespace(text) if tokenised else split_words(text)
+    return text, tuple(text[start:end] for start, end in spans), spans
 
 
 @dataclass(frozen=True, slots=True, eq=False)

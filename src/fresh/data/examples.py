@@ -14,11 +14,11 @@ from fresh.data.annotation import to_table
 from fresh.data.annotation.aggregate import AnnotatorSpans, to_word_spans, vote
 from fresh.data.config import COLUMNS, DEFAULTS, DataConfig
 from fresh.data.readers import STANDARD_INPUT, Row, Source, check_span, is_null, read_rows
-from fresh.document import Document, Example, Mask, words_at
+from fresh.document import Document, Example, Mask, split_text
 from fresh.errors import DataError, RowError
 from fresh.highlight import CONTROL_PICTURES
 from fresh.rationale import Words
-from fresh.text import Spans, plural, split_whitespace, split_words
+from fresh.text import Spans, plural
 
 MAX_MESSAGES = 3  # in a summary of bad rows
 MAX_COLUMNS = 30  # in a message
@@ -54,11 +54,6 @@ class BadRows:
         more = f" (and {n_more} more)" if n_more else ""
         text = f"Left out {self.count} of {plural(self.total, 'row')}: {' '.join(self.messages)}{more}{widened}"
         return text.translate(CONTROL_PICTURES)
-
-
-def _split(text: str, tokenised: bool) -> tuple[str, Words, Spans]:
-    spans = split_whitespace(text) if tokenised else split_words(text)
-    return text, words_at(text, spans), spans
 
 
 def read_documents(source: Source, config: DataConfig, bad: BadRows | None = None) -> Iterator[Document]:
@@ -120,7 +115,7 @@ def parse_rows(
     columns: DataConfig | None = None
     # MultiRC asks 4,848 questions about 83 texts, row after row: rows about one text share its words. Only the last
     # text is kept, because a larger cache held refused uploads in memory.
-    split = functools.lru_cache(maxsize=1)(_split)
+    split = functools.lru_cache(maxsize=1)(split_text)
     n_parsed = 0
     for row in to_table(rows, config):
         bad.total += 1
@@ -164,7 +159,7 @@ def parse_document(row: Row, config: DataConfig, split: Split) -> Document:
     query: Words = ()
     if not is_null(row.values.get(config.query)):
         # Not with `split`, which would forget the text that the next row may share.
-        _, query, _ = _split(_parse_text(row, config.query, config), config.tokenised)
+        _, query, _ = split_text(_parse_text(row, config.query, config), config.tokenised)
     cell = row.values.get(config.id)
     id = row.default_id if is_null(cell) else _check_encodable(row, _to_text(cell), "id")
     return Document(text, words, spans, query, id, row.parts)
