@@ -29,39 +29,29 @@ def exported(user: str = "ann", spans: Any = (), **fields: Any) -> dict[str, Any
     return {"instance_id": "d1", "user_id": user, **own, **fields}
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        {"label": {"good": "true"}},
-        {"label": {"good": "1", "bad": "false"}},
-        {"label": {"text_box": "good"}},
-        {"label": {"labels": {"good": True, "bad": False}}},
-        {"label": "good"},
-        {"sentiment": {"good": "on"}},
-    ],
-)
-def test_every_way_to_give_a_class_is_read(kept: Any, labels: Any) -> None:
-    assert kept(line(labels=labels)) == [("good", ("lovely",))]
+GOOD, BOTH, FALSE = ("good", ("lovely",)), line([LOVELY, FILM]), {"false": "false", "true": "false"}
+QUESTIONS = line(labels={"sentiment": {"good": "true"}, "length": {"short": "true"}})
+SCHEMES = exported(text=TEXT) | {"spans": {"rationale": [LOVELY], "other": [{"start": 11, "end": 15, "name": "X"}]}}
+CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
+    "a class": (line(), {}, GOOD),
+    "one of two": (line(labels={"label": {"good": "1", "bad": "false"}}), {}, GOOD),
+    "a typed answer": (line(labels={"label": {"text_box": "good"}}), {}, GOOD),
+    "classes in labels": (line(labels={"label": {"labels": {"good": True, "bad": False}}}), {}, GOOD),
+    "text": (line(labels={"label": "good"}), {}, GOOD),
+    "the only question": (line(labels={"sentiment": {"good": "on"}}), {}, GOOD),
+    "a class with the name false": (line(labels={"label": FALSE}), {}, ("false", ("lovely",))),
+    "one of several questions": (QUESTIONS, {"label": "length"}, ("short", ("lovely",))),
+    "the second version": (exported(spans=[LOVELY], text=TEXT), {}, GOOD),
+    "all spans": (BOTH, {}, ("good", ("lovely", "film"))),
+    "spans of a label": (BOTH, {"rationale": "TOPIC"}, ("good", ("film",))),
+    "spans of a scheme": (SCHEMES, {"rationale": "other"}, ("good", ("film",))),
+    "white space before the text": (line(displayed_text=f" \n{TEXT}"), {}, GOOD),
+}
 
 
-def test_a_class_may_be_named_false_and_annotations_of_the_second_version_are_read(kept: Any) -> None:
-    assert kept(line(labels={"label": {"false": "false", "true": "false"}})) == [("false", ("lovely",))]
-    assert kept(exported(spans=[LOVELY], text=TEXT)) == [("good", ("lovely",))]
-
-
-def test_one_of_several_questions_is_the_label(kept: Any, refusal: Any) -> None:
-    labels = {"sentiment": {"good": "true"}, "length": {"short": "true"}}
-    assert kept(line(labels=labels), label="length") == [("short", ("lovely",))]
-    assert "line 1: it has the questions length, sentiment. Name the one" in refusal(line(labels=labels))
-
-
-def test_spans_are_chosen_by_label_or_scheme(kept: Any) -> None:
-    both = line(spans=[LOVELY, FILM])
-    assert kept(both) == [("good", ("lovely", "film"))]
-    assert kept(both, rationale="TOPIC") == [("good", ("film",))]
-    scheme = exported(spans=[LOVELY], text=TEXT)
-    scheme["spans"]["other"] = [{"start": 11, "end": 15, "name": "X"}]
-    assert kept(scheme, rationale="other") == [("good", ("film",))]
+@pytest.mark.parametrize(("record", "settings", "expected"), CASES.values(), ids=CASES)
+def test_annotations_are_read(kept: Any, record: Any, settings: dict[str, Any], expected: Any) -> None:
+    assert kept(record, **settings) == [expected]
 
 
 def test_several_annotators_of_one_text_vote(kept: Any, refusal: Any) -> None:
@@ -74,8 +64,7 @@ def test_several_annotators_of_one_text_vote(kept: Any, refusal: Any) -> None:
     assert "its annotators disagree on the label: good or bad." in refusal(line(), other)
 
 
-def test_ids_and_queries_are_read_and_white_space_before_the_text_is_not_counted(read: Any, kept: Any) -> None:
-    assert kept(line(displayed_text=f" \n{TEXT}")) == [("good", ("lovely",))]
+def test_ids_and_queries_are_read(read: Any) -> None:
     [example] = read(exported(text=TEXT, query="Is it?"))
     assert (example.document.id, example.document.query, example.human) == ("d1", ("Is", "it", "?"), None)
 
@@ -86,7 +75,7 @@ def test_ids_and_queries_are_read_and_white_space_before_the_text_is_not_counted
         (exported(), "line 1: it holds no text: Potato 2 leaves the texts in the file of the tasks."),
         (line([{"start": "4", "end": 10}]), "a span needs start and end, in characters, got ('4', 10)"),
         (line([{**LOVELY, "span": "dull"}]), "the span (4, 10) should hold 'dull', but the text there is 'lovely'"),
-        (line([{"start": 11, "end": 99}]), "the span (11, 99) does not fit a text of 15 characters"),
+        (QUESTIONS, "line 1: it has the questions length, sentiment. Name the one"),
         (line(labels=[]), "not the format of Potato's annotations (AttributeError(\"'list' object has no"),
         (line(labels={"label": {}}), "there is no label"),
     ],

@@ -60,8 +60,6 @@ def test_several_annotators_of_one_text_vote(kept: Any, refusal: Any) -> None:
     ("span", "problem"),
     [
         (LOVELY | {"text": "dull"}, "the span (4, 10) should hold 'dull', but the text there is 'lovely'"),
-        ({"start": 3, "end": 4}, "the span (3, 4) holds no word, only ' '"),
-        ({"start": 3, "end": 40}, "the span (3, 40) does not fit a text of 15 characters"),
         ({"start": 3}, "a span needs start and end, in characters, got (3, None)"),
         ("lovely", "not the format of Prodigy's JSON lines (AttributeError(\"'str' object has no attribute 'get'\"))"),
     ],
