@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.config import _help_texts, from_mapping, list_settings, nearest_name, parse_assignments, read_toml
-from fresh.data.splits import DataConfig
 from fresh.errors import ConfigError
 from fresh.methods.config import METHODS, FreshConfig, RunConfig
 from fresh.nn.config import NetworkConfig
@@ -110,7 +109,6 @@ def test_values_are_converted_to_the_type_of_the_setting(name: str, value: objec
         (Outer, {"share": None}, "share must be a number, got None"),
         (Outer, {"flag": 1}, "flag must be true or false, got 1"),
         (Outer, {"name": 12}, "name must be text, got 12"),
-        (TrainConfig, {"epochs": 0}, "epochs must be at least 1, got 0"),
         (TrainConfig, {"learning_rate": "nan"}, "learning_rate must be a finite number above 0, got nan"),
         (TrainConfig, {"weight_decay": -1}, "weight_decay must be at least 0, got -1.0"),
         (TrainConfig, {"seed": -1}, "seed must be at least 0, got -1"),
@@ -118,15 +116,12 @@ def test_values_are_converted_to_the_type_of_the_setting(name: str, value: objec
         (NetworkConfig, {"dropout": 1}, "got 1.0"),
         (NetworkConfig, {"max_pieces": 8}, "at least 16, got 8"),
         (NetworkConfig, {"long": "chop"}, "'stagger' or 'chunk' or 'truncate', got 'chop'"),
-        (FreshConfig, {"scorer": "attentoin"}, "Did you mean attention?"),
-        (FreshConfig, {"discretizer": "topk"}, "Did you mean top_k?"),
         (FreshConfig, {"ratio": 0}, "ratio must be in (0, 1], got 0.0"),
-        (FreshConfig, {"steps": 0}, "steps must be at least 1, got 0"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_refused(config: type, values: dict[str, Any], message: str) -> None:
     [problem] = problems(config, values)
-    assert problem.startswith(next(iter(values))) or "Did you mean" in problem
+    assert problem.startswith(next(iter(values)))
     assert message in problem
 
 
@@ -140,11 +135,6 @@ def test_help_is_the_string_under_a_field() -> None:
 @pytest.mark.parametrize("config", [RunConfig, *METHODS.values()])
 def test_every_setting_has_a_help_text(config: type) -> None:
     assert [setting.path for setting in list_settings(config) if not setting.help.endswith(".")] == []
-
-
-def test_the_last_part_of_every_path_is_unique() -> None:
-    names = [setting.name for config in (FreshConfig, DataConfig) for setting in list_settings(config)]
-    assert sorted(names) == sorted(set(names))
 
 
 def test_settings_survive_a_round_trip_through_a_dict() -> None:

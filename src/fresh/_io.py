@@ -82,7 +82,7 @@ def open_lines(path: Path) -> Iterator[IO[str]]:
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with atomic_write(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", newline="\n")
 
 
 def disk_hint(error: Exception) -> str:

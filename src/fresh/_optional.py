@@ -15,8 +15,6 @@ MODELS = ("torch", "transformers", "tokenizers", "safetensors", "huggingface_hub
 def optional_import(module: str, extra: str, purpose: str) -> Any:
     """Import an optional module, or say which extra installs it.
 
-    :param module: What to import.
-    :param extra: The extra of this distribution that installs it.
     :param purpose: What it is needed for, as the start of a sentence.
     """
     try:

@@ -48,10 +48,8 @@ class Mask:
         kept = np.zeros(n_words, dtype=np.bool_)
         for start, end in spans:
             if not 0 <= start < end <= n_words:
-                rule = "Spans count words from 0 and exclude their end."
-                raise ValueError(
-                    f"The span ({start}, {end}) does not fit a document of {plural(n_words, 'word')}. {rule}"
-                )
+                problem = f"The span ({start}, {end}) does not fit a document of {plural(n_words, 'word')}."
+                raise ValueError(f"{problem} Spans count words from 0 and exclude their end.")
             kept[start:end] = True
         return cls(kept)
 
@@ -120,10 +118,9 @@ class Document:
         check_text(f"text of document {self.id!r}", self.text)
         check_text("id of a document", self.id)
         name, n_words = f"Document {self.id!r}", len(self.words)
-        if self.parts and sum(n_in_part for _, n_in_part in self.parts) != n_words:
-            raise ValueError(
-                f"{name} has {plural(n_words, 'word')}, but its parts have {sum(n for _, n in self.parts)}."
-            )
+        n_in_parts = sum(n_in_part for _, n_in_part in self.parts)
+        if self.parts and n_in_parts != n_words:
+            raise ValueError(f"{name} has {plural(n_words, 'word')}, but its parts have {n_in_parts}.")
         if not self.words:
             raise ValueError(f"{name} has no words.")
         if n_words != len(self.spans):
@@ -146,16 +143,13 @@ class Document:
     @classmethod
     def from_text(cls, text: str, query: str | None = None, id: str = "") -> Self:
         """Split raw text, and a raw query, as a reader would."""
-        text, query = exact_str(text), exact_str(query or "")
-        spans = split_words(text)
-        return cls(text, words_at(text, spans), spans, words_at(query, split_words(query)), exact_str(id))
+        return cls(*split_text(exact_str(text)), split_text(exact_str(query or ""))[1], exact_str(id))
 
     @classmethod
     def from_tokenized(cls, text: str, query: str | None = None, id: str = "") -> Self:
         """Split text that is already tokenized at white space."""
-        text = exact_str(text)
-        spans = split_whitespace(text)
-        return cls(text, words_at(text, spans), spans, tuple(exact_str(query or "").split()), exact_str(id))
+        query_words = split_text(exact_str(query or ""), tokenised=True)[1]
+        return cls(*split_text(exact_str(text), tokenised=True), query_words, exact_str(id))
 
     @classmethod
     def from_words(cls, words: Sequence[str], query: Sequence[str] = (), id: str = "") -> Self:
@@ -186,9 +180,10 @@ class Document:
         return Rationale(kept, self.query, self.id)
 
 
-def words_at(text: str, spans: Spans) -> Words:
-    """Return the words at given places in a text."""
-    return tuple(text[start:end] for start, end in spans)
+def split_text(text: str, tokenised: bool = False) -> tuple[str, Words, Spans]:
+    """Return a text, its words, and where they are in it."""
+    spans = split_whitespace(text) if tokenised else split_words(text)
+    return text, tuple(text[start:end] for start, end in spans), spans
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,19 +226,15 @@ class Example:
     """The spans that people marked, in words, as published: adjacent spans are not joined, empty ones are kept."""
 
     def __post_init__(self) -> None:
-        human, id, n_words = self.human, self.document.id, len(self.document.words)
+        human, name, n_words = self.human, f"document {self.document.id!r}", len(self.document.words)
         if human is not None and len(human) != n_words:
-            raise ValueError(
-                f"The human rationale has {len(human)} flags but document {id!r} has {plural(n_words, 'word')}."
-            )
+            raise ValueError(f"The human rationale has {len(human)} flags but {name} has {plural(n_words, 'word')}.")
         for start, end in self.evidence or ():
             if not (0 <= start <= end <= n_words and start < n_words):
-                raise ValueError(
-                    f"The evidence span ({start}, {end}) does not fit document {id!r} of length {n_words}."
-                )
+                raise ValueError(f"The evidence span ({start}, {end}) does not fit {name} of length {n_words}.")
         marked = [span for span in self.evidence or () if span[0] != span[1]]
         if self.evidence is not None and Mask.from_spans(marked, n_words) != human:
-            raise ValueError(f"The evidence and the human rationale of document {id!r} mark different words.")
+            raise ValueError(f"The evidence and the human rationale of {name} mark different words.")
 
     @property
     def human_spans(self) -> Spans | None:

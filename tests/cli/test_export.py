@@ -82,7 +82,7 @@ def test_a_large_input_is_written_in_batches(saved: str, monkeypatch: pytest.Mon
             ahead[0] = max(ahead[0], read[0] - written[0])
             yield b'{"text": "a film"}\n'
 
-    def write(_explanation: Explanation) -> dict[str, Any]:
+    def write(_explanation: Explanation, _fields: object) -> dict[str, Any]:
         written[0] += 1
         return {}
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_files import annotation, eraser_files, evidence, sparse_tar, write, write_folder, write_tar
-from fresh.data.corpora import CORPORA
 from fresh.data.eraser import read_eraser
 from fresh.data.splits import DataConfig, Splits, load_splits
 from fresh.document import Example, Mask
@@ -84,25 +83,19 @@ def test_documents_are_found(tmp_path: Path, fields: dict[str, Any], text: str) 
 
 
 def test_evidence_moves_with_its_document_and_is_kept_once(tmp_path: Path) -> None:
-    groups = [[evidence("b.txt", 1, 2), evidence("b.txt", 0, 0)], [evidence("a.txt", 5, 6), evidence("b.txt", 1, 2)]]
+    places = (("b.txt", 1, 2), ("b.txt", 0, 0), ("a.txt", 5, 6), ("b.txt", 1, 2), ("b.txt", 2, 3))
+    groups = [[evidence(*place)] for place in places]
     example = read_test_example(tmp_path, annotation("x", "POS", *groups, docids=["a.txt", "b.txt"]))
     assert example.document.parts == (("a.txt", 6), ("b.txt", 4))
-    assert example.evidence == ((7, 8), (6, 6), (5, 6))
+    assert example.evidence == ((7, 8), (6, 6), (5, 6), (8, 9))
     assert example.human is not None
-    assert example.document.cut(example.human).words == (".", "dull")
+    assert example.document.cut(example.human).words == (".", "dull", "bad")
 
 
 @pytest.mark.parametrize(("start", "place"), [(-1, 0), (0, 0), (5, 5), (6, 5), (99, 5)])
 def test_an_empty_span_stays_inside_its_document(tmp_path: Path, start: int, place: int) -> None:
     row = annotation("a.txt", "POS", [evidence("a.txt", start, start)])
     assert read_test_example(tmp_path, row).evidence == ((place, place),)
-
-
-def test_movies_keep_evidence_when_they_drop_the_query(tmp_path: Path) -> None:
-    read_test_example(tmp_path, annotation("a.txt", "POS", [evidence("a.txt", 3, 4), evidence("a.txt", 4, 5)]))
-    example = CORPORA["movies"].read(tmp_path).test[0]
-    assert (example.document.query, example.evidence) == ((), ((3, 4), (4, 5)))
-    assert example.document.parts == (("a.txt", 6),)
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=6))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_files import write
+from data_files import review, write
 from fresh.data.examples import BadRows, read_documents, read_examples
 from fresh.data.splits import DataConfig
 from fresh.document import Example, Mask
@@ -18,10 +18,6 @@ from fresh.errors import DataError
 DEFAULT = DataConfig()
 TOKENIZED = DataConfig(tokenised=True)
 SKIP = DataConfig(skip_bad=True)
-
-
-def review(text: Any = "Good film.", label: Any = "pos", **fields: Any) -> dict[str, Any]:
-    return {"text": text, "label": label, **fields}
 
 
 def only(record: dict[str, Any], config: DataConfig = DEFAULT) -> Example:

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import small
-from data_files import annotation, eraser_files, evidence, write_folder, write_tar
+from data_files import annotation, csv_table, eraser_files, evidence, json_lines, write_folder, write_tar
 from fresh.data.splits import DataConfig, load_splits
 from fresh.errors import DataError
 from mutations import Generator, mutate_bytes, mutate_json, mutate_json_line, pick, survey
@@ -35,12 +34,6 @@ ROWS: list[dict[str, Any]] = [
 CELLS = [{**row, "rationale": json.dumps(row["rationale"])} for row in ROWS]
 
 
-def parquet(path: Path) -> bytes:
-    """Write the rows as a Parquet file."""
-    pq.write_table(pa.Table.from_pylist(ROWS), path)
-    return path.read_bytes()
-
-
 def mutate_gzip(content: bytes, generator: Generator) -> bytes:
     """Damage a packed file, or what is in it."""
     if generator.random() < 0.5:
@@ -48,17 +41,19 @@ def mutate_gzip(content: bytes, generator: Generator) -> bytes:
     return gzip.compress(mutate_bytes(gzip.decompress(content), generator))
 
 
-FILES: dict[str, tuple[Callable[[Path], bytes], Callable[[bytes, Generator], bytes]]] = {
-    "r.csv": (lambda path: small.write_csv(path, CELLS).read_bytes(), mutate_bytes),
-    "r.tsv": (lambda path: small.write_csv(path, CELLS, "\t").read_bytes(), mutate_bytes),
-    "r.jsonl": (lambda path: small.write_jsonl(path, ROWS).read_bytes(), mutate_bytes),
-    "fields.jsonl": (lambda path: small.write_jsonl(path, ROWS).read_bytes(), mutate_json_line),
-    "fields.json": (lambda _path: json.dumps(ROWS).encode(), mutate_json),
-    "r.parquet": (parquet, mutate_bytes),
-    "r.jsonl.gz": (lambda path: gzip.compress(small.write_jsonl(path, ROWS).read_bytes()), mutate_gzip),
-    "r.csv.gz": (lambda path: gzip.compress(small.write_csv(path, CELLS).read_bytes()), mutate_gzip),
+LINES, TABLE, PARQUET = json_lines(ROWS).encode(), csv_table(CELLS).encode(), pa.BufferOutputStream()
+pq.write_table(pa.Table.from_pylist(ROWS), PARQUET)
+FILES: dict[str, tuple[bytes, Callable[[bytes, Generator], bytes]]] = {
+    "r.csv": (TABLE, mutate_bytes),
+    "r.tsv": (csv_table(CELLS, "\t").encode(), mutate_bytes),
+    "r.jsonl": (LINES, mutate_bytes),
+    "fields.jsonl": (LINES, mutate_json_line),
+    "fields.json": (json.dumps(ROWS).encode(), mutate_json),
+    "r.parquet": (PARQUET.getvalue().to_pybytes(), mutate_bytes),
+    "r.jsonl.gz": (gzip.compress(LINES), mutate_gzip),
+    "r.csv.gz": (gzip.compress(TABLE), mutate_gzip),
 }
-"""What is written to a file, and how it is damaged."""
+"""The content of a file, and how it is damaged."""
 
 
 def read(path: Path, generator: Generator) -> str:
@@ -76,9 +71,8 @@ def read(path: Path, generator: Generator) -> str:
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", FILES)
 def test_mutated_files_are_read_or_refused(name: str, n: int, tmp_path: Path) -> None:
-    make, mutate = FILES[name]
+    content, mutate = FILES[name]
     path = tmp_path / name
-    content = make(path)
     path.write_bytes(content)
     assert read(path, np.random.default_rng(0)) == "read"
 

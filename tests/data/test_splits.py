@@ -9,17 +9,13 @@ from datasets import Dataset, DatasetDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_files import write
+from data_files import review, write, write_folder
 from fresh.data.splits import BadRows, DataConfig, Splits, load_splits, split_off
 from fresh.document import Document, Example
 from fresh.errors import DataError
 
 DEFAULT = DataConfig()
 PAIRS = [(f"{word} film number {i}", word) for i in range(10) for word in ("good", "bad")]
-
-
-def review(text: str = "Good film.", label: Any = "pos", **fields: Any) -> dict[str, Any]:
-    return {"text": text, "label": label, **fields}
 
 
 REVIEWS = [review(*pair) for pair in PAIRS]
@@ -114,12 +110,6 @@ def test_a_dataset_dict_is_read(tmp_path: Path) -> None:
     assert load_splits({"train": str(path), "dev": path}, DEFAULT, seed=0).dev[0].document.id == "a-1"
 
 
-def empty_files(folder: Path, *names: str) -> Path:
-    for name in names:
-        (folder / name).touch()
-    return folder
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -132,7 +122,7 @@ def empty_files(folder: Path, *names: str) -> Path:
         (lambda _: {"train": PAIRS, "dev": PAIRS, "val": PAIRS}, "keys train, dev, val holds dev and val for dev"),
         (lambda folder: folder, r"has no training data\. .* one of the endings \.jsonl, .*\.tsv\.gz, \.parquet"),
         (
-            lambda folder: empty_files(folder, "train.csv", "dev.jsonl", "val.csv"),
+            lambda folder: write_folder(folder, dict.fromkeys(("train.csv", "dev.jsonl", "val.csv"), "")),
             r"holds dev\.jsonl and val\.csv for dev",
         ),
         (lambda _: PAIRS[:3], "3 examples of 2 classes: too few to split off 1 for dev and 1 for test.*`dev`"),

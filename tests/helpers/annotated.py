@@ -73,5 +73,32 @@ def doccano_sequences(lines: Sequence[Record]) -> list[Record]:
     return [line | {"label": line["entities"], "entities": None, "Comments": []} for line in lines]
 
 
+def prodigy(tasks: Sequence[Record]) -> list[Record]:
+    """Return the JSON lines of Prodigy for the labels and spans of tasks for Potato."""
+    return [
+        {"text": task["text"], "meta": about(task), "answer": "accept", "_input_hash": number}
+        | {"label": task["predictions"]["label"], "spans": task["predictions"]["rationale"]}
+        for number, task in enumerate(tasks)
+    ]
+
+
+def potato(tasks: Sequence[Record]) -> list[Record]:
+    """Return the annotated_instances.jsonl of Potato 1, which repeats the text of each span."""
+    records = []
+    for task in tasks:
+        text, predictions = task["text"], task["predictions"]
+        labels = {"label": {predictions["label"]: "true"}}
+        spans = [
+            {**span, "annotation": span["label"], "span": text[span["start"] : span["end"]]}
+            for span in predictions["rationale"]
+        ]
+        records.append(about(task) | {"displayed_text": text, "label_annotations": labels, "span_annotations": spans})
+    return records
+
+
+def about(task: Record) -> Record:
+    return {name: task[name] for name in ("id", "query") if name in task}
+
+
 def read(path: Path, bad: BadRows | None = None, **settings: Any) -> list[Example]:
     return list(read_examples(path, DataConfig(**settings), bad))

@@ -1,10 +1,11 @@
 """Files of texts and labels: JSON lines, and corpora in the layout of ERASER."""
 
+import csv
 import gzip
 import io
 import json
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,15 @@ from typing import Any
 def json_lines(records: Iterable[Any]) -> str:
     """Write each record as JSON; strings are lines as they are."""
     return "".join((record if isinstance(record, str) else json.dumps(record)) + "\n" for record in records)
+
+
+def csv_table(records: Sequence[Mapping[str, Any]], delimiter: str = ",") -> str:
+    """Write records as a table whose first line names the columns."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(records[0]), delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
 
 
 def write(path: Path, content: str | bytes | Iterable[Any]) -> Path:
@@ -54,6 +64,10 @@ def eraser_files(docs: Mapping[str, str], **splits: Iterable[Mapping[str, Any]])
     """Make the files of a corpus from its documents and the annotations of each split."""
     annotations = {f"{split}.jsonl": json_lines(rows).encode() for split, rows in splits.items()}
     return annotations | {f"docs/{name}": text.encode() for name, text in docs.items()}
+
+
+def review(text: Any = "Good film.", label: Any = "pos", **fields: Any) -> dict[str, Any]:
+    return {"text": text, "label": label, **fields}
 
 
 def annotation(id: str, label: str, *groups: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:

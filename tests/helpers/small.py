@@ -1,6 +1,5 @@
 """Models and files small enough for tests of everything above the networks."""
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from data_files import json_lines
+from data_files import csv_table, json_lines, write
 from fresh.attribution import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
@@ -58,17 +57,12 @@ def unmarked(example: Example) -> Example:
     return Example(example.document, example.label)
 
 
-def write_csv(path: Path, table: Sequence[Mapping[str, Any]], delimiter: str = ",") -> Path:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(table[0]), delimiter=delimiter)
-        writer.writeheader()
-        writer.writerows(table)
-    return path
+def write_csv(path: Path, table: Sequence[Mapping[str, Any]]) -> Path:
+    return write(path, csv_table(table))
 
 
 def write_jsonl(path: Path, table: Iterable[Any]) -> Path:
-    path.write_text(json_lines(table), encoding="utf-8")
-    return path
+    return write(path, json_lines(table))
 
 
 def digests(folder: Path) -> dict[str, str]:

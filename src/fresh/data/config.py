@@ -14,37 +14,6 @@ MEGABYTE = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
-class ReadLimits:
-    """How large data may be; larger data is refused before it fills the memory."""
-
-    row_mb: int = 16
-    """Size of a row, in megabytes."""
-    # At 250, a tar of 2.6 million empty members took 280 s and 1 GB. Real data unpacks to at most 44 times its size.
-    unpacked: int = 100
-    """Size of an unpacked file, as a multiple of its compressed size."""
-
-    @property
-    def row_bytes(self) -> int:
-        """Size of a row, in bytes."""
-        return self.row_mb * MEGABYTE
-
-    def unpack_error(self, name: str) -> DataError:
-        """Build the error for a file that unpacks to far more than its size."""
-        return DataError(
-            f"{name}: it unpacks to more than {self.unpacked} times its size, the limit set by max_unpacked. "
-            "If you trust the file, raise max_unpacked, or unpack it yourself."
-        )
-
-    def row_error(self, place: str) -> RowError:
-        """Build the error for a row that is too large."""
-        problem = f"the row is larger than {self.row_mb} MB, the limit set by max_row_mb."
-        return RowError(place, problem, "Split its text into several rows.")
-
-
-LIMITS = ReadLimits()
-
-
-@dataclass(frozen=True, slots=True)
 class DataConfig:
     """Which column holds what, and how data is read and split."""
 
@@ -75,24 +44,33 @@ class DataConfig:
     auto to recognize it."""
     agreement: float = 0.5
     """Share of a document's annotators who must have marked a word, at least one annotator."""
-    max_row_mb: int = LIMITS.row_mb
+    max_row_mb: int = 16
     """Largest row, in megabytes; a file with a larger one is refused."""
-    max_unpacked: int = LIMITS.unpacked
+    # At 250, a tar of 2.6 million empty members took 280 s and 1 GB. Real data unpacks to at most 44 times its size.
+    max_unpacked: int = 100
     """Most that a compressed file may unpack to, as a multiple of its size; 16 MB are always allowed."""
 
     def __post_init__(self) -> None:
         raise_all(*self._find_problems())
 
     @property
-    def limits(self) -> ReadLimits:
-        """How large the data may be."""
-        return ReadLimits(self.max_row_mb, self.max_unpacked)
+    def row_bytes(self) -> int:
+        """Largest row, in bytes."""
+        return self.max_row_mb * MEGABYTE
+
+    def row_error(self, place: str) -> RowError:
+        """Build the error for a row that is too large."""
+        problem = f"the row is larger than {self.max_row_mb} MB, the limit set by max_row_mb."
+        return RowError(place, problem, "Split its text into several rows.")
+
+    def unpack_error(self, name: str) -> DataError:
+        """Build the error for a file that unpacks to far more than its size."""
+        problem = f"it unpacks to more than {self.max_unpacked} times its size, the limit set by max_unpacked."
+        return DataError(f"{name}: {problem} If you trust the file, raise max_unpacked, or unpack it yourself.")
 
     def _find_problems(self) -> Iterator[str]:
         columns = [(name, getattr(self, name)) for name in COLUMNS]
-        for name, column in columns:
-            if not column and name in ("text", "label"):
-                yield f"{name} must name a column, got {column!r}."
+        yield from (f"{name} must name a column, got ''." for name in ("text", "label") if not getattr(self, name))
         for (name, column), (other, other_column) in itertools.combinations(columns, 2):
             if column and column == other_column:
                 yield f"{name} and {other} both name the column {column!r}. Give each its own."
@@ -104,3 +82,6 @@ class DataConfig:
         if not 0 <= self.agreement <= 1:
             yield f"agreement must be in [0, 1], got {self.agreement}."
         yield from check_min(1, max_row_mb=self.max_row_mb, max_unpacked=self.max_unpacked)
+
+
+DEFAULTS = DataConfig()

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fresh.config import suggest
-from fresh.data.config import DataConfig
+from fresh.data.config import DEFAULTS, DataConfig
 from fresh.data.eraser import TAR_ENDINGS, is_eraser
 from fresh.data.examples import read_examples
 from fresh.data.readers import read_rows
@@ -56,9 +56,8 @@ class Corpus:
         if splits is None:
             published = f", and {self.published}" if self.published else ""
             places = f"train, dev and test as .jsonl.gz or .jsonl, there and in its folder {self.name}{published}"
-            raise DataError(
-                f"{self.name} was not found in {folder}: looked for {places}. Name the folder that holds them."
-            )
+            problem = f"{self.name} was not found in {folder}: looked for {places}."
+            raise DataError(f"{problem} Name the folder that holds them.")
         return splits
 
 
@@ -69,8 +68,14 @@ def find_corpus(name: str) -> Corpus:
     raise DataError(suggest(name, "a corpus", CORPORA))
 
 
-def _read_eraser(folder: Path, name: str, query: str = "query") -> Splits | None:
-    """Read ERASER's own files: the path itself, a tar in it, or an unpacked tar in it."""
+def _in_eraser(name: str, query: str = "query") -> tuple[Callable[[Path], Splits | None], str]:
+    """Return what reads ERASER's own files, and where they may be."""
+    place = f"ERASER's {name}.tar.gz, there, in its folder eraser, or unpacked"
+    return partial(_read_eraser, name=name, query=query), place
+
+
+def _read_eraser(folder: Path, name: str, query: str) -> Splits | None:
+    """Read the path itself, a tar in it, or an unpacked tar in it."""
     parents = (folder, folder / "eraser")
     endings = (*reversed(TAR_ENDINGS), "")
     for place in (folder, *(parent / f"{name}{ending}" for parent in parents for ending in endings)):
@@ -118,12 +123,11 @@ def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int 
         for row in read_rows(file)
         if row.values["source"] == "rotten_tomatoes"
     ]
-    others, dev, test = split_off(tuple(read_examples(records, DataConfig())), n_dev, n_test, seed)
+    others, dev, test = split_off(tuple(read_examples(records, DEFAULTS)), n_dev, n_test, seed)
     _, train, _ = split_off(others, n_train, 0, seed)
     return Splits(train, dev, test)
 
 
-_IN_ERASER = "ERASER's {}.tar.gz, there, in its folder eraser, or unpacked"
 _ALL = (
     # Socher et al., 2013: is a sentence of a film review positive?
     Corpus("sst", "SST", ("0", "1"), 0.2, "bert-base-uncased", "stagger", _read_treebank, f"the treebank {TREEBANK}"),
@@ -138,25 +142,8 @@ _ALL = (
         "allenai/scibert_scivocab_uncased",
     ),
     # Zaidan and Eisner, 2008: long film reviews with human rationales, as in ERASER. The query is the same for all.
-    Corpus(
-        "movies",
-        "Movies",
-        ("NEG", "POS"),
-        0.3,
-        "bert-base-uncased",
-        "chunk",
-        read_published=partial(_read_eraser, name="movies", query=""),
-        published=_IN_ERASER.format("movies"),
-    ),
+    Corpus("movies", "Movies", ("NEG", "POS"), 0.3, "bert-base-uncased", "chunk", *_in_eraser("movies", query="")),
     # Khashabi et al., 2018: is an answer to a question about a passage right? As in ERASER
-    Corpus(
-        "multirc",
-        "MultiRC",
-        ("False", "True"),
-        0.2,
-        "roberta-base",
-        read_published=partial(_read_eraser, name="multirc"),
-        published=_IN_ERASER.format("multirc"),
-    ),
+    Corpus("multirc", "MultiRC", ("False", "True"), 0.2, "roberta-base", "stagger", *_in_eraser("multirc")),
 )
 CORPORA: dict[str, Corpus] = {corpus.name: corpus for corpus in _ALL}

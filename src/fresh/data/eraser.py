@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fresh.data.config import LIMITS, ReadLimits
+from fresh.data.config import DEFAULTS, DataConfig
 from fresh.data.readers import GZIP_MAGIC, Row, check_span, check_unpacked, parse_json_lines, refuse_empty
 from fresh.errors import DataError, RowError
 
@@ -27,9 +27,9 @@ def is_eraser(path: Path) -> bool:
     return path.name.lower().endswith(TAR_ENDINGS)
 
 
-def read_eraser(path: Path, limits: ReadLimits = LIMITS) -> dict[str, Iterator[Row]]:
+def read_eraser(path: Path, config: DataConfig = DEFAULTS) -> dict[str, Iterator[Row]]:
     """Read the rows of each split of an ERASER folder or tar: id, text, label, query, and a rationale in words."""
-    files = _read_tar(path, limits)
+    files = _read_tar(path, config)
     if path.is_dir():
         paths = [*(path / name for name in (*SPLIT_FILES, "docs.jsonl")), *sorted((path / "docs").rglob("*"))]
         visible = (file for file in paths if file.is_file() and not file.name.startswith("."))
@@ -38,7 +38,7 @@ def read_eraser(path: Path, limits: ReadLimits = LIMITS) -> dict[str, Iterator[R
     annotations: dict[str, tuple[str, bytes]] = {}
     for file, content in files:
         if "docs" in file.parts[:-1] or file.name == "docs.jsonl":
-            documents.update(_parse_documents(file, content, f"{path.name}/{file}", limits))
+            documents.update(_parse_documents(file, content, f"{path.name}/{file}", config))
         elif file.name in SPLIT_FILES:
             split = SPLIT_FILES[file.name]
             if split in annotations:
@@ -48,7 +48,7 @@ def read_eraser(path: Path, limits: ReadLimits = LIMITS) -> dict[str, Iterator[R
         raise DataError(f"{path.name} is not an ERASER corpus: it needs train.jsonl, and docs/ or docs.jsonl. {FIX}")
     texts = {name: (text, len(text.split())) for name, text in documents.items()}
     return {
-        split: (_join(row, texts) for row in refuse_empty(parse_json_lines(io.BytesIO(content), name, limits), name))
+        split: (_join(row, texts) for row in refuse_empty(parse_json_lines(io.BytesIO(content), name, config), name))
         for split, (name, content) in annotations.items()
     }
 
@@ -113,17 +113,17 @@ def _find_documents(row: Row, evidence: Iterable[str], texts: Container[str]) ->
     return names
 
 
-def _parse_documents(file: PurePosixPath, content: bytes, place: str, limits: ReadLimits) -> Iterator[tuple[str, str]]:
+def _parse_documents(file: PurePosixPath, content: bytes, place: str, config: DataConfig) -> Iterator[tuple[str, str]]:
     """Parse names and texts: of the one document that a file in docs/ is, or of all in docs.jsonl."""
     if "docs" in file.parts[:-1]:
-        if len(content) > limits.row_bytes:
-            raise limits.row_error(place)
+        if len(content) > config.row_bytes:
+            raise config.row_error(place)
         try:
             yield "/".join(file.parts[file.parts.index("docs") + 1 :]), content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise DataError(f"{place}: not UTF-8 ({error.reason}). Save the file in UTF-8.") from error
         return
-    for row in parse_json_lines(io.BytesIO(content), place, limits):
+    for row in parse_json_lines(io.BytesIO(content), place, config):
         if row.error:
             raise row.error
         docid, text = row.values.get("docid"), row.values.get("document")
@@ -132,7 +132,7 @@ def _parse_documents(file: PurePosixPath, content: bytes, place: str, limits: Re
         yield docid, text
 
 
-def _read_tar(path: Path, limits: ReadLimits) -> Iterator[tuple[PurePosixPath, bytes]]:
+def _read_tar(path: Path, config: DataConfig) -> Iterator[tuple[PurePosixPath, bytes]]:
     """Read the regular files of a tar without extracting it."""
     if not path.exists():
         raise DataError(f"{path} does not exist. Check the spelling and the folder.")
@@ -141,7 +141,7 @@ def _read_tar(path: Path, limits: ReadLimits) -> Iterator[tuple[PurePosixPath, b
         compressed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     try:
         if compressed:
-            check_unpacked(path, path.name, limits)
+            check_unpacked(path, path.name, config)
         with tarfile.open(path, "r:gz" if compressed else "r:") as tar:
             for member in tar:
                 # A few bytes of a sparse file can stand for a terabyte of zeros.

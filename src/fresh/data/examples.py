@@ -10,15 +10,15 @@ from typing import TypeVar
 
 import numpy as np
 
+from fresh.data.annotation import to_table
 from fresh.data.annotation.aggregate import AnnotatorSpans, to_word_spans, vote
-from fresh.data.annotation.tools import to_table
-from fresh.data.config import COLUMNS, DataConfig, ReadLimits
+from fresh.data.config import COLUMNS, DEFAULTS, DataConfig
 from fresh.data.readers import STANDARD_INPUT, Row, Source, check_span, is_null, read_rows
-from fresh.document import Document, Example, Mask, words_at
+from fresh.document import Document, Example, Mask, split_text
 from fresh.errors import DataError, RowError
 from fresh.highlight import CONTROL_PICTURES
 from fresh.rationale import Words
-from fresh.text import Spans, plural, split_whitespace, split_words
+from fresh.text import Spans, plural
 
 MAX_MESSAGES = 3  # in a summary of bad rows
 MAX_COLUMNS = 30  # in a message
@@ -56,17 +56,12 @@ class BadRows:
         return text.translate(CONTROL_PICTURES)
 
 
-def _split(text: str, tokenised: bool) -> tuple[str, Words, Spans]:
-    spans = split_whitespace(text) if tokenised else split_words(text)
-    return text, words_at(text, spans), spans
-
-
 def read_documents(source: Source, config: DataConfig, bad: BadRows | None = None) -> Iterator[Document]:
     """Read documents one at a time; labels and human rationales are ignored.
 
     :param bad: Collects the rows that are left out if ``skip_bad`` is set.
     """
-    return parse_rows(read_rows(source, limits=config.limits), config, ("text",), parse_document, bad)
+    return parse_rows(read_rows(source, config=config), config, ("text",), parse_document, bad)
 
 
 def read_examples(source: Source, config: DataConfig, bad: BadRows | None = None) -> Iterator[Example]:
@@ -74,7 +69,7 @@ def read_examples(source: Source, config: DataConfig, bad: BadRows | None = None
 
     :param bad: Collects the rows that are left out if ``skip_bad`` is set.
     """
-    return parse_examples([read_rows(source, limits=config.limits)], config, bad)
+    return parse_examples([read_rows(source, config=config)], config, bad)
 
 
 def count_rows(source: Source, config: DataConfig) -> int | None:
@@ -82,7 +77,7 @@ def count_rows(source: Source, config: DataConfig) -> int | None:
     if source == STANDARD_INPUT:
         return None
     try:
-        return sum(1 for _ in to_table(read_rows(source, limits=config.limits), config))
+        return sum(1 for _ in to_table(read_rows(source, config=config), config))
     except DataError:  # reported when the rows are parsed
         return None
 
@@ -120,7 +115,7 @@ def parse_rows(
     columns: DataConfig | None = None
     # MultiRC asks 4,848 questions about 83 texts, row after row: rows about one text share its words. Only the last
     # text is kept, because a larger cache held refused uploads in memory.
-    split = functools.lru_cache(maxsize=1)(_split)
+    split = functools.lru_cache(maxsize=1)(split_text)
     n_parsed = 0
     for row in to_table(rows, config):
         bad.total += 1
@@ -143,12 +138,11 @@ def parse_rows(
 
 
 def _find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataConfig:
-    default = DataConfig()
-    if config.text == default.text and "text" not in row.values and "document" in row.values:
+    if config.text == DEFAULTS.text and "text" not in row.values and "document" in row.values:
         config = replace(config, text="document")
     for name in COLUMNS:
         column = getattr(config, name)
-        was_set = column and name != "label" and column != getattr(default, name)
+        was_set = column and name != "label" and column != getattr(DEFAULTS, name)
         if (name in needed or was_set) and column not in row.values:
             names = ", ".join(f"{other!s:.60}" for other in itertools.islice(row.values, MAX_COLUMNS))
             others = f"It has: {names}{' and more' if len(row.values) > MAX_COLUMNS else ''}."
@@ -159,27 +153,27 @@ def _find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataCo
 
 def parse_document(row: Row, config: DataConfig, split: Split) -> Document:
     """Make a document from a row."""
-    text, words, spans = split(_parse_text(row, config.text, config.limits), config.tokenised)
+    text, words, spans = split(_parse_text(row, config.text, config), config.tokenised)
     if not words:
         raise RowError(row.place, "the text has no words.", FIX)
     query: Words = ()
     if not is_null(row.values.get(config.query)):
         # Not with `split`, which would forget the text that the next row may share.
-        _, query, _ = _split(_parse_text(row, config.query, config.limits), config.tokenised)
+        _, query, _ = split_text(_parse_text(row, config.query, config), config.tokenised)
     cell = row.values.get(config.id)
     id = row.default_id if is_null(cell) else _check_encodable(row, _to_text(cell), "id")
     return Document(text, words, spans, query, id, row.parts)
 
 
-def _parse_text(row: Row, column: str, limits: ReadLimits) -> str:
+def _parse_text(row: Row, column: str, config: DataConfig) -> str:
     cell = row.values.get(column)
     if is_null(cell):
         raise RowError(row.place, "the text has no words.", FIX)
     if not isinstance(cell, str):
         raise RowError(row.place, f"the text must be a string, got {cell!r:.60}.", FIX)
     # Checked before it is split, because words take many times the memory of their text.
-    if len(cell) > limits.row_bytes:
-        raise limits.row_error(row.place)
+    if len(cell) > config.row_bytes:
+        raise config.row_error(row.place)
     return _check_encodable(row, cell, "text")
 
 

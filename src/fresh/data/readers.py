@@ -11,7 +11,6 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from fresh._optional import optional_import
-from fresh.data.config import LIMITS, MEGABYTE, ReadLimits
+from fresh.data.config import DEFAULTS, MEGABYTE, DataConfig
 from fresh.errors import DataError, RowError
 from fresh.text import Spans, TextParts
 
@@ -72,24 +71,24 @@ class Row:
         return f"{self.name[: len(self.name) - len(_ending(self.name))]}-{self.number}"
 
 
-def read_rows(source: Source, name: str = "", limits: ReadLimits = LIMITS) -> Iterator[Row]:
+def read_rows(source: Source, name: str = "", config: DataConfig = DEFAULTS) -> Iterator[Row]:
     """Read the rows of a file or table, one at a time; "-" is standard input, as JSON lines.
 
     :param name: Its name in errors and ids; by default the name of the file.
     """
     if isinstance(source, str) and source == STANDARD_INPUT:
         name = name or "standard input"
-        rows = parse_json_lines(sys.stdin.buffer, name, limits)
+        rows = parse_json_lines(sys.stdin.buffer, name, config)
     elif isinstance(source, str | os.PathLike):
         path = Path(source)
-        name, ending = name or path.name, _ending(path.name)
+        name = name or path.name
         if path.is_dir():
             raise DataError(f"{path} is a folder. Name one of the files in it.")
         if not path.exists():
             raise DataError(f"{path} does not exist. Check the spelling and the folder.")
-        if not ending:
+        if not _ending(path.name):
             raise DataError(f"{path} has an unknown type. Save it as one of: {', '.join(READERS)}.")
-        rows = READERS[ending](path, name, limits)
+        rows = _read_file(path, name, config)
     else:
         kind, records = _open_table(source)
         name = name or kind
@@ -144,36 +143,35 @@ def _ending(name: str) -> str:
     return next((ending for ending in READERS if name.lower().endswith(ending)), "")
 
 
-@contextmanager
-def _open_bytes(path: Path, name: str, limits: ReadLimits) -> Iterator[IO[bytes]]:
+def _read_file(path: Path, name: str, config: DataConfig) -> Iterator[Row]:
     compressed = path.suffix.lower() == ".gz"
     with gzip.open(path) if compressed else path.open("rb") as file:
         try:
             if compressed:
-                check_unpacked(path, name, limits)
-            yield file  # type: ignore[misc]  # a gzip file reads like any other
+                check_unpacked(path, name, config)
+            yield from READERS[_ending(path.name)](file, name, config)  # type: ignore[arg-type]  # gzip reads like any
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{name}: broken gzip ({error}). Download or compress the file again.") from error
 
 
-def check_unpacked(path: Path, name: str, limits: ReadLimits) -> None:
+def check_unpacked(path: Path, name: str, config: DataConfig) -> None:
     """Refuse a gzip file that unpacks to far more than its size."""
     # The file is unpacked twice, so that no row of a bomb reaches the caller.
     n_unpacked = 0
     with path.open("rb") as compressed, gzip.open(compressed) as file:
         while block := file.read(BLOCK_SIZE):
             n_unpacked += len(block)
-            if n_unpacked > max(MIN_UNPACK_LIMIT, limits.unpacked * compressed.tell()):
-                raise limits.unpack_error(name)
+            if n_unpacked > max(MIN_UNPACK_LIMIT, config.max_unpacked * compressed.tell()):
+                raise config.unpack_error(name)
 
 
-def _read_lines(file: IO[bytes], name: str, limits: ReadLimits | None = None) -> Iterator[str]:
+def _read_lines(file: IO[bytes], name: str, config: DataConfig | None = None) -> Iterator[str]:
     # With a size, readline returns before a huge line fills the memory.
-    size = limits.row_bytes + 1 if limits else -1
+    size = config.row_bytes + 1 if config else -1
     # Decoded line by line, so that errors can name the line.
     for number, line in enumerate(iter(partial(file.readline, size), b""), start=1):
-        if limits and len(line) > limits.row_bytes:
-            raise limits.row_error(f"{name}, line {number}")
+        if config and len(line) > config.row_bytes:
+            raise config.row_error(f"{name}, line {number}")
         try:
             # Spreadsheets start files with a byte order mark, which must not become part of the first column's name.
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -182,14 +180,9 @@ def _read_lines(file: IO[bytes], name: str, limits: ReadLimits | None = None) ->
             raise DataError(f"{name}, line {number}: the byte {byte} is not UTF-8. Save the file in UTF-8.") from error
 
 
-def _read_json_lines(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
-    with _open_bytes(path, name, limits) as file:
-        yield from parse_json_lines(file, name, limits)
-
-
-def parse_json_lines(file: IO[bytes], name: str, limits: ReadLimits | None = None) -> Iterator[Row]:
+def parse_json_lines(file: IO[bytes], name: str, config: DataConfig | None = None) -> Iterator[Row]:
     """Parse one JSON object a line; blank lines are skipped."""
-    lines = enumerate(_read_lines(file, name, limits), start=1)
+    lines = enumerate(_read_lines(file, name, config), start=1)
     objects = ((place, line) for place, line in lines if line.strip())
     for number, (place, line) in enumerate(objects, start=1):
         try:
@@ -208,10 +201,9 @@ def _bad_row(name: str, where: str, number: int, problem: str, fix: str) -> Row:
     return Row({}, name, where, number, RowError(f"{name}, {where}", problem, fix))
 
 
-def _read_json(path: Path, name: str, limits: ReadLimits = LIMITS) -> Iterator[Row]:
-    """Read a file with one list of JSON objects, one object, or JSON lines."""
-    with _open_bytes(path, name, limits) as file:
-        text = "".join(_read_lines(file, name))
+def _parse_json(file: IO[bytes], name: str, _config: DataConfig) -> Iterator[Row]:
+    """Parse one list of JSON objects, one object, or JSON lines."""
+    text = "".join(_read_lines(file, name))
     try:
         if text.lstrip().startswith("["):
             for number, record in enumerate(_parse_list(text), start=1):
@@ -247,38 +239,34 @@ def _skip_space(text: str, start: int) -> int:
     return JSON_SPACE.match(text, start).end()  # type: ignore[union-attr]  # the empty match always exists
 
 
-def _read_delimited(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
-    """Read a table with commas or tabs between its columns; the first line names the columns."""
+def _parse_table(file: IO[bytes], name: str, config: DataConfig, delimiter: str) -> Iterator[Row]:
+    """Parse a table, whose first line names the columns."""
     # The csv module has one limit for the whole process; reviews can exceed its default of 131,072 characters.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_FIELD))
-    delimiter = "\t" if _ending(path.name).startswith(".tsv") else ","
-    with _open_bytes(path, name, limits) as file:
-        records = _parse_delimited(_read_lines(file, name, limits), name, delimiter, limits)
-        _, header = next(records, (0, []))
-        columns = [column.strip() for column in header]
-        _check_header(columns, name, delimiter)
-        for number, (line_number, cells) in enumerate(records, start=1):
-            where = f"line {line_number}"
-            if len(cells) == len(columns):
-                yield Row(dict(zip(columns, cells, strict=True)), name, where, number)
-            else:
-                problem = f"the header has {len(columns)} cells, but this row has {len(cells)}."
-                yield _bad_row(name, where, number, problem, "Put a cell that holds the separator in quotes.")
+    records = _parse_cells(file, name, config, delimiter)
+    _, header = next(records, (0, []))
+    columns = [column.strip() for column in header]
+    _check_header(columns, name, delimiter)
+    for number, (line_number, cells) in enumerate(records, start=1):
+        where = f"line {line_number}"
+        if len(cells) == len(columns):
+            yield Row(dict(zip(columns, cells, strict=True)), name, where, number)
+        else:
+            problem = f"the header has {len(columns)} cells, but this row has {len(cells)}."
+            yield _bad_row(name, where, number, problem, "Put a cell that holds the separator in quotes.")
 
 
-def _parse_delimited(
-    lines: Iterable[str], name: str, delimiter: str, limits: ReadLimits = LIMITS
-) -> Iterator[tuple[int, list[str]]]:
+def _parse_cells(file: IO[bytes], name: str, config: DataConfig, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Parse the cells of each row, with the line where the row starts; blank lines are skipped."""
     first, size = 1, 0
 
     def check_size() -> Iterator[str]:
         nonlocal size
-        for line in lines:
+        for line in _read_lines(file, name, config):
             size += len(line)
             # A quoted cell may span many lines, none of which is too large alone.
-            if size > limits.row_bytes:
-                raise limits.row_error(f"{name}, line {first}")
+            if size > config.row_bytes:
+                raise config.row_error(f"{name}, line {first}")
             yield line
 
     reader = csv.reader(check_size(), delimiter=delimiter, strict=True)
@@ -307,20 +295,20 @@ def _check_header(columns: list[str], name: str, delimiter: str) -> None:
         raise DataError(f"{place}: two columns have the name {repeated!r:.60}. Give each its own name.")
 
 
-def _read_parquet(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
+def _parse_parquet(file: IO[bytes], name: str, config: DataConfig) -> Iterator[Row]:
     pyarrow = optional_import("pyarrow", "data", "Reading Parquet")
     parquet = optional_import("pyarrow.parquet", "data", "Reading Parquet")
-    n_rows = n_unpacked = 0
+    n_rows, n_unpacked, n_packed = 0, 0, os.fstat(file.fileno()).st_size
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(file.name) as table:  # by its name, because Arrow reads Python's files slower
             # Checked before rows become Python objects, which take several times the memory of an Arrow batch.
-            for batch in file.iter_batches(batch_size=PARQUET_BATCH):
-                for i in range(batch.num_rows if batch.nbytes > limits.row_bytes else 0):
-                    if batch.slice(i, 1).nbytes > limits.row_bytes:
-                        raise limits.row_error(f"{name}, row {n_rows + i + 1}")
+            for batch in table.iter_batches(batch_size=PARQUET_BATCH):
+                for i in range(batch.num_rows if batch.nbytes > config.row_bytes else 0):
+                    if batch.slice(i, 1).nbytes > config.row_bytes:
+                        raise config.row_error(f"{name}, row {n_rows + i + 1}")
                 n_unpacked += batch.nbytes
-                if n_unpacked > max(MIN_UNPACK_LIMIT, limits.unpacked * path.stat().st_size):
-                    raise limits.unpack_error(name)
+                if n_unpacked > max(MIN_UNPACK_LIMIT, config.max_unpacked * n_packed):
+                    raise config.unpack_error(name)
                 for record in batch.to_pylist():
                     n_rows += 1
                     yield Row(record, name, f"row {n_rows}", n_rows)
@@ -335,8 +323,11 @@ def check_span(start: int, end: int, size: int, unit: str, place: str) -> None:
         raise RowError(place, problem, f"Spans count {unit} from 0 and exclude their end.")
 
 
-_READ_BY_TYPE = {".jsonl": _read_json_lines, ".json": _read_json, ".csv": _read_delimited, ".tsv": _read_delimited}
-READERS: dict[str, Callable[[Path, str, ReadLimits], Iterator[Row]]] = {
-    **{ending + packed: read for ending, read in _READ_BY_TYPE.items() for packed in ("", ".gz")},
-    ".parquet": _read_parquet,
+_PARSERS: dict[str, Callable[[IO[bytes], str, DataConfig], Iterator[Row]]] = {
+    ".jsonl": parse_json_lines,
+    ".json": _parse_json,
+    ".csv": partial(_parse_table, delimiter=","),
+    ".tsv": partial(_parse_table, delimiter="\t"),
 }
+READERS = {ending + packed: parse for ending, parse in _PARSERS.items() for packed in ("", ".gz")}
+READERS[".parquet"] = _parse_parquet

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fresh.data.annotation.tools import check_format
-from fresh.data.config import COLUMNS, DataConfig
+from fresh.data.annotation import check_format
+from fresh.data.config import COLUMNS, DEFAULTS, DataConfig
 from fresh.data.eraser import is_eraser, read_eraser
 from fresh.data.examples import BadRows, parse_examples, read_documents, read_examples
 from fresh.data.fingerprints import dataset_digest
@@ -90,10 +90,8 @@ def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = 
 
 def read_parts(data: Any, config: DataConfig, bad: BadRows | None = None) -> dict[str, Examples]:
     """Read the splits that the data has; it always has train."""
-    parts = _open_parts(data, config, bad)
-    for split, path in (("dev", config.dev), ("test", config.test)):
-        if path:
-            parts[split] = read_examples(path, config, bad)
+    files = {split: path for split, path in (("dev", config.dev), ("test", config.test)) if path}
+    parts = _open_parts(data, config, bad) | {split: read_examples(path, config, bad) for split, path in files.items()}
     return {split: tuple(examples) for split, examples in parts.items()}
 
 
@@ -102,9 +100,9 @@ def _open_parts(data: Any, config: DataConfig, bad: BadRows | None) -> dict[str,
     if path is not None and is_eraser(path):
         check_format(path.name, "eraser", config)
         # ERASER's fields have fixed names, whatever the columns of tables; its queries can be left out.
-        columns = {name: getattr(DataConfig(), name) for name in COLUMNS} | {"query": config.query and "query"}
+        columns = {name: getattr(DEFAULTS, name) for name in COLUMNS} | {"query": config.query and "query"}
         own = replace(config, tokenised=True, format="auto", **columns)
-        splits = read_eraser(path, config.limits)
+        splits = read_eraser(path, config)
         return {split: parse_examples([rows], own, bad) for split, rows in splits.items()}
     if path is not None and path.is_dir():
         files = [(split, path / f"{stem}{ending}") for split, stem in FILE_NAMES for ending in READERS]
@@ -113,12 +111,8 @@ def _open_parts(data: Any, config: DataConfig, bad: BadRows | None) -> dict[str,
     if isinstance(data, Mapping):
         tables = [(split, name, data[name]) for split, name in FILE_NAMES if name in data]
         return _open_tables(tables, f"The data with the keys {', '.join(map(str, data))}", config, bad)
-    if (
-        isinstance(data, Sequence)
-        and data
-        and path is None
-        and all(isinstance(item, str | os.PathLike) for item in data)
-    ):
+    is_list = isinstance(data, Sequence) and path is None and len(data) > 0
+    if is_list and all(isinstance(item, str | os.PathLike) for item in data):
         paths = [Path(item) for item in data]
         repeated = next((path for path, count in Counter(paths).items() if count > 1), None)
         if repeated:
@@ -126,7 +120,7 @@ def _open_parts(data: Any, config: DataConfig, bad: BadRows | None) -> dict[str,
         # Ids and errors name the folders of files with the same name.
         stems = Counter(path.name for path in paths)
         names = [path.name if stems[path.name] == 1 else path.as_posix() for path in paths]
-        rows = [read_rows(path, name, config.limits) for path, name in zip(paths, names, strict=True)]
+        rows = [read_rows(path, name, config) for path, name in zip(paths, names, strict=True)]
         return {"train": parse_examples(rows, config, bad)}
     return {"train": read_examples(data, config, bad)}
 
@@ -141,7 +135,7 @@ def _open_tables(
             names = " and ".join(name for other, name, _ in tables if other == split)
             raise DataError(f"{place} holds {names} for {split}. Keep one of them.")
         name = "" if isinstance(source, str | os.PathLike) else split
-        parts[split] = parse_examples([read_rows(source, name, config.limits)], config, bad)
+        parts[split] = parse_examples([read_rows(source, name, config)], config, bad)
     if "train" not in parts:
         ways = f"Name a table train, or a file with one of the endings {', '.join(READERS)}."
         raise DataError(f"{place} has no training data. {ways}")
@@ -159,10 +153,8 @@ def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -
     sizes = {label: len(rows[label]) for label in sorted(rows)}
     if len(examples) < n_dev + n_test + len(sizes):
         wanted = f"{n_dev} for dev and {n_test} for test and keep each class in train"
-        problem = (
-            f"{plural(len(examples), 'example')} of {plural(len(sizes), 'class', 'es')}: too few to split off {wanted}."
-        )
-        raise DataError(f"{problem} Give more examples, or give files with `dev` and `test`.")
+        problem = f"{plural(len(examples), 'example')} of {plural(len(sizes), 'class', 'es')}: too few to split off"
+        raise DataError(f"{problem} {wanted}. Give more examples, or give files with `dev` and `test`.")
     from_test = apportion(n_test, sizes, {label: size - 1 for label, size in sizes.items()})
     from_dev = apportion(n_dev, sizes, {label: size - 1 - from_test[label] for label, size in sizes.items()})
     split = np.zeros(len(examples), dtype=np.int8)

@@ -82,7 +82,7 @@ class Job:
 
     def documents(self, bad: BadRows) -> Iterator[Document]:
         """Read the texts of the file, and count the rows that are left out."""
-        rows = self._limit_rows(read_rows(self.source, self.name, self.config.limits))
+        rows = self._limit_rows(read_rows(self.source, self.name, self.config))
         return parse_rows(rows, self.config, ("text",), self._document_in, bad)
 
     def record(self) -> JobRecord:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from fresh.document import Document, Mask, words_at
+from fresh.document import Document, Mask, split_text
 from fresh.rationalizer import ExplainSpec
 from fresh.serving.config import MAX_CHARACTERS, MAX_TEXTS, MAX_WORDS
 from fresh.serving.models import ServedModel
@@ -88,7 +88,7 @@ class ExplainRequest(BaseModel):
         if len(words) > MAX_WORDS:
             raise Problem(422, f"words must hold at most {MAX_WORDS:,} words, got {len(words):,}.")
         _check_text(" ".join(words), "text of all words")
-        query = words_at(self.query, split_words(self.query)) if self.query else ()
+        query = split_text(self.query)[1] if self.query else ()
         return ExplainSpec(Document.from_words(words, query, "text"), mask=Mask(np.array(kept, dtype=np.bool_)))
 
 

@@ -90,26 +90,20 @@ def test_flat_annotations_of_one_task_are_one_row(kept: Any, refusal: Any) -> No
     assert "its annotators disagree on the label: good or bad." in refusal(flat(1, "good"), flat(2, "bad"))
 
 
-HTML = {"start": "/p[1]/text()[1]", "end": "/p[1]/text()[1]", "startOffset": 0, "hypertextlabels": ["X"]}
+PLACE = "/p[1]/text()[1]"
+HTML = {"type": "hypertextlabels", "value": {"start": PLACE, "end": PLACE, "hypertextlabels": ["X"]}}
+NOT_TEXT = f"a span needs start and end, in characters, got ({PLACE!r}, {PLACE!r}). Use the tag Text"
 
 
 @pytest.mark.parametrize(
     ("record", "settings", "problem"),
     [
         (task(done(choice("a", name="topic"), choice("b", name="mood"))), {}, "it has the questions mood, topic."),
-        (
-            task(done(choice("a", name="mood"))),
-            {"label": "mod"},
-            "no column 'mod' for the label. It has: text, id, mood",
-        ),
+        (task(done(choice("a", name="q"))), {"label": "p"}, "no column 'p' for the label. It has: text, id, q"),
         (task(done(choice("a", "b"))), {}, "a label must be text or a number, got ('a', 'b')"),
         (task(done(choice("good")), done(choice("bad"))), {}, "its annotators disagree on the label: good or bad."),
         (flat(1, [LOVELY]), {}, "no column 'label' for the label. It has: id,"),
-        (
-            task(done({"from_name": "why", "to_name": "text", "type": "hypertextlabels", "value": HTML})),
-            {},
-            "a span needs start and end, in characters, got ('/p[1]/text()[1]', '/p[1]/text()[1]'). Use the tag Text",
-        ),
+        (task(done(HTML)), {}, NOT_TEXT),
     ],
 )
 def test_annotations_that_cannot_be_used_are_refused(

@@ -2,14 +2,8 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from hypothesis import given
 
 from fresh.data.annotation.potato import format_choices, format_project
-from fresh.data.annotation.tools import to_table
-from fresh.data.readers import Row
-from fresh.data.splits import DataConfig
-from fresh.document import Document
-from strategies import documents
 
 TEXT = "A 😀 lovely film"
 LOVELY = {"start": 4, "end": 10, "span": "lovely", "annotation": "RATIONALE"}
@@ -35,39 +29,29 @@ def exported(user: str = "ann", spans: Any = (), **fields: Any) -> dict[str, Any
     return {"instance_id": "d1", "user_id": user, **own, **fields}
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        {"label": {"good": "true"}},
-        {"label": {"good": "1", "bad": "false"}},
-        {"label": {"text_box": "good"}},
-        {"label": {"labels": {"good": True, "bad": False}}},
-        {"label": "good"},
-        {"sentiment": {"good": "on"}},
-    ],
-)
-def test_every_way_to_give_a_class_is_read(kept: Any, labels: Any) -> None:
-    assert kept(line(labels=labels)) == [("good", ("lovely",))]
+GOOD, BOTH, FALSE = ("good", ("lovely",)), line([LOVELY, FILM]), {"false": "false", "true": "false"}
+QUESTIONS = line(labels={"sentiment": {"good": "true"}, "length": {"short": "true"}})
+SCHEMES = exported(text=TEXT) | {"spans": {"rationale": [LOVELY], "other": [{"start": 11, "end": 15, "name": "X"}]}}
+CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
+    "a class": (line(), {}, GOOD),
+    "one of two": (line(labels={"label": {"good": "1", "bad": "false"}}), {}, GOOD),
+    "a typed answer": (line(labels={"label": {"text_box": "good"}}), {}, GOOD),
+    "classes in labels": (line(labels={"label": {"labels": {"good": True, "bad": False}}}), {}, GOOD),
+    "text": (line(labels={"label": "good"}), {}, GOOD),
+    "the only question": (line(labels={"sentiment": {"good": "on"}}), {}, GOOD),
+    "a class with the name false": (line(labels={"label": FALSE}), {}, ("false", ("lovely",))),
+    "one of several questions": (QUESTIONS, {"label": "length"}, ("short", ("lovely",))),
+    "the second version": (exported(spans=[LOVELY], text=TEXT), {}, GOOD),
+    "all spans": (BOTH, {}, ("good", ("lovely", "film"))),
+    "spans of a label": (BOTH, {"rationale": "TOPIC"}, ("good", ("film",))),
+    "spans of a scheme": (SCHEMES, {"rationale": "other"}, ("good", ("film",))),
+    "white space before the text": (line(displayed_text=f" \n{TEXT}"), {}, GOOD),
+}
 
 
-def test_a_class_may_be_named_false_and_annotations_of_the_second_version_are_read(kept: Any) -> None:
-    assert kept(line(labels={"label": {"false": "false", "true": "false"}})) == [("false", ("lovely",))]
-    assert kept(exported(spans=[LOVELY], text=TEXT)) == [("good", ("lovely",))]
-
-
-def test_one_of_several_questions_is_the_label(kept: Any, refusal: Any) -> None:
-    labels = {"sentiment": {"good": "true"}, "length": {"short": "true"}}
-    assert kept(line(labels=labels), label="length") == [("short", ("lovely",))]
-    assert "line 1: it has the questions length, sentiment. Name the one" in refusal(line(labels=labels))
-
-
-def test_spans_are_chosen_by_label_or_scheme(kept: Any) -> None:
-    both = line(spans=[LOVELY, FILM])
-    assert kept(both) == [("good", ("lovely", "film"))]
-    assert kept(both, rationale="TOPIC") == [("good", ("film",))]
-    scheme = exported(spans=[LOVELY], text=TEXT)
-    scheme["spans"]["other"] = [{"start": 11, "end": 15, "name": "X"}]
-    assert kept(scheme, rationale="other") == [("good", ("film",))]
+@pytest.mark.parametrize(("record", "settings", "expected"), CASES.values(), ids=CASES)
+def test_annotations_are_read(kept: Any, record: Any, settings: dict[str, Any], expected: Any) -> None:
+    assert kept(record, **settings) == [expected]
 
 
 def test_several_annotators_of_one_text_vote(kept: Any, refusal: Any) -> None:
@@ -80,8 +64,7 @@ def test_several_annotators_of_one_text_vote(kept: Any, refusal: Any) -> None:
     assert "its annotators disagree on the label: good or bad." in refusal(line(), other)
 
 
-def test_ids_and_queries_are_read_and_white_space_before_the_text_is_not_counted(read: Any, kept: Any) -> None:
-    assert kept(line(displayed_text=f" \n{TEXT}")) == [("good", ("lovely",))]
+def test_ids_and_queries_are_read(read: Any) -> None:
     [example] = read(exported(text=TEXT, query="Is it?"))
     assert (example.document.id, example.document.query, example.human) == ("d1", ("Is", "it", "?"), None)
 
@@ -92,7 +75,7 @@ def test_ids_and_queries_are_read_and_white_space_before_the_text_is_not_counted
         (exported(), "line 1: it holds no text: Potato 2 leaves the texts in the file of the tasks."),
         (line([{"start": "4", "end": 10}]), "a span needs start and end, in characters, got ('4', 10)"),
         (line([{**LOVELY, "span": "dull"}]), "the span (4, 10) should hold 'dull', but the text there is 'lovely'"),
-        (line([{"start": 11, "end": 99}]), "the span (11, 99) does not fit a text of 15 characters"),
+        (QUESTIONS, "line 1: it has the questions length, sentiment. Name the one"),
         (line(labels=[]), "not the format of Potato's annotations (AttributeError(\"'list' object has no"),
         (line(labels={"label": {}}), "there is no label"),
     ],
@@ -101,22 +84,10 @@ def test_lines_that_cannot_be_used_are_refused(refusal: Any, record: Any, proble
     assert problem in refusal(record)
 
 
-@given(documents())
-def test_spans_are_exact(document: Document) -> None:
-    start, end = document.spans[-1]
-    span = {"start": start, "end": end, "span": document.words[-1], "annotation": "RATIONALE"}
-    [row] = to_table([Row(line([span], displayed_text=document.text), "out.jsonl", "line 1", 1)], DataConfig())
-    assert row.error is None
-    assert row.values["rationale"].annotators == ((document.spans[-1],),)
-
-
-def test_the_configuration_of_a_project() -> None:
-    scheme = format_choices("label", 'Is it "good"?', ["Yes: it is", "no"], required=True)
-    settings = "max_annotations_per_item: 3\nassignment_strategy: batch"
-    config = yaml.safe_load(format_project("items.jsonl", "A: study", [scheme], has_query=True, settings=settings))
-    assert (config["annotation_task_name"], config["output_annotation_dir"]) == ("A: study", "items-annotated")
-    assert (config["max_annotations_per_item"], config["assignment_strategy"]) == (3, "batch")
-    radio = {"annotation_type": "radio", "name": "label", "label_requirement": {"required": True}}
-    radio |= {"description": 'Is it "good"?', "labels": ["Yes: it is", "no"]}
-    assert config["annotation_schemes"] == [radio]
-    assert config["instance_display"]["fields"] == [{"key": "query", "type": "text"}, {"key": "text", "type": "text"}]
+def test_texts_in_the_configuration_of_a_project_are_quoted() -> None:
+    question, answers = 'Is it "good"?', ["Yes: it is", "no"]
+    schemes = [format_choices("label", question, answers, required=True)]
+    config = yaml.safe_load(format_project("items.jsonl", "A: study", schemes, has_query=False, settings=""))
+    [radio] = config["annotation_schemes"]
+    assert (config["annotation_task_name"], radio["description"], radio["labels"]) == ("A: study", question, answers)
+    assert config["instance_display"]["fields"] == [{"key": "text", "type": "text"}]

@@ -1,18 +1,8 @@
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fresh.data.annotation.aggregate import vote
-from fresh.data.annotation.tools import to_table
-from fresh.data.config import DataConfig
 from fresh.data.examples import BadRows
-from fresh.data.readers import Row
-from fresh.document import Document, Mask
-from fresh.text import split_words
-from strategies import flags, texts
 
 TEXT = "A 😀 lovely film"
 TOKENS = [
@@ -70,27 +60,9 @@ def test_several_annotators_of_one_text_vote(kept: Any, refusal: Any) -> None:
     ("span", "problem"),
     [
         (LOVELY | {"text": "dull"}, "the span (4, 10) should hold 'dull', but the text there is 'lovely'"),
-        ({"start": 3, "end": 4}, "the span (3, 4) holds no word, only ' '"),
-        ({"start": 3, "end": 40}, "the span (3, 40) does not fit a text of 15 characters"),
         ({"start": 3}, "a span needs start and end, in characters, got (3, None)"),
         ("lovely", "not the format of Prodigy's JSON lines (AttributeError(\"'str' object has no attribute 'get'\"))"),
     ],
 )
 def test_bad_spans_are_refused(refusal: Any, span: Any, problem: str) -> None:
     assert problem in refusal(line(tokens=TOKENS, spans=[span], label="good"))
-
-
-@given(texts(min_size=1).filter(split_words), st.data())
-def test_marked_tokens_are_kept_words(text: str, data: st.DataObject) -> None:
-    document = Document.from_text(text)
-    mask = Mask(np.array(data.draw(flags(len(document.words)))))
-    tokens = [{"start": start, "end": end} for start, end in document.spans]
-    spans = [
-        {"start": tokens[a]["start"], "end": tokens[b - 1]["end"], "token_start": a, "token_end": b - 1}
-        for a, b in mask.spans
-    ]
-    record = {"text": text, "tokens": tokens, "spans": spans, "label": "good", "answer": "accept"}
-    [row] = to_table([Row(record, "out.jsonl", "line 1", 1)], DataConfig())
-    marked = row.values["rationale"]
-    assert (marked is None) == (not mask.kept.any())
-    assert marked is None or vote(marked, document, 0.5, "") == (mask, 0)

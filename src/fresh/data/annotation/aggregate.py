@@ -1,15 +1,15 @@
 """Annotations of one text by several people, merged into one label and one rationale."""
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fresh.data.config import DataConfig
+from fresh.data.config import DEFAULTS, DataConfig
 from fresh.data.readers import Row
 from fresh.document import Document, Mask
 from fresh.errors import RowError
@@ -28,20 +28,6 @@ class Annotation(NamedTuple):
     """The chosen class by the name of the question."""
 
 
-class MarkedSpan(NamedTuple):
-    """A span as a tool exports it."""
-
-    start: Any
-    end: Any
-    text: str | None
-    """The text that the tool wrote next to it."""
-    labels: tuple[str, ...]
-
-
-Answers = tuple[Row, Mapping[str, Any], Sequence[Annotation]]
-"""What a file says about one text: its row, its columns except for answers, and the answers of its annotators."""
-
-
 @dataclass(frozen=True, slots=True)
 class AnnotatorSpans:
     """The spans that each annotator marked in a text, in characters."""
@@ -49,35 +35,21 @@ class AnnotatorSpans:
     annotators: tuple[Spans, ...]
 
 
-def group_rows(rows: Iterable[Row], text_of: Callable[[Row], Hashable]) -> Iterable[Sequence[Row]]:
-    """Group the rows about one text, wherever they are in the file."""
-    groups: dict[Hashable, list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[("row", row.number) if row.error else text_of(row)].append(row)
-    return groups.values()
+def merge(
+    row: Row, fields: Mapping[str, Any], annotations: Sequence[Annotation], config: DataConfig, set_aside: str = ""
+) -> Row:
+    """Merge the answers about one text into a row with one label and one rationale.
 
-
-def task_fields(document: Document) -> dict[str, Any]:
-    """Return the fields that every tool shows: id, text and, if there is one, the query."""
-    fields = {"id": document.id, "text": document.text}
-    return fields | {"query": " ".join(document.query)} if document.query else fields
-
-
-def set_aside(row: Row, problem: str) -> RowError:
-    """Build the value that replaces a label which annotators chose not to give.
-
-    Where a label is needed, the row is left out and counted, whatever `skip_bad` says.
+    :param fields: The columns of the text, except for answers.
+    :param set_aside: Why its annotators chose not to give a label, if they did. Where a label is needed, the row is
+        left out and counted, whatever `skip_bad` says.
     """
-    return RowError(row.place, problem, FIX, set_aside=True)
-
-
-def merge(answers: Answers, config: DataConfig) -> Row:
-    """Merge the answers about one text into a row with one label and one rationale."""
-    row, fields, annotations = answers
     values = dict(fields)
+    if set_aside:
+        values[config.label] = RowError(row.place, set_aside, FIX, set_aside=True)
     questions = sorted({name for annotation in annotations for name in annotation.choices})
     # A project with one question needs no setting: that question gives the label.
-    unnamed = questions and config.label == DataConfig().label and config.label not in {*questions, *fields}
+    unnamed = questions and config.label == DEFAULTS.label and config.label not in {*questions, *values}
     if unnamed and len(questions) > 1:
         problem = f"it has the questions {', '.join(questions)}."
         raise RowError(row.place, problem, "Name the one that gives the label with `label`.")
@@ -146,23 +118,24 @@ def _word_ranges(spans: Iterable[tuple[int, int]], document: Document) -> list[t
 def parse_spans(
     row: Row,
     text: Any,
-    marked: Iterable[MarkedSpan],
+    marked: Iterable[tuple[Mapping[str, Any], Sequence[str]]],
     config: DataConfig,
     recount: Callable[[str, Spans], Iterable[tuple[int, int] | None]] | None = None,
     fix: str = FIX,
 ) -> Spans:
     """Return the spans that are rationales: all, unless the setting ``rationale`` names another label.
 
+    :param marked: Each span as the tool exports it, with start, end and perhaps its text, and the span's labels.
     :param recount: Converts spans as some versions of the tool count them; only the text next to each span shows it.
     """
-    marked = [span for span in marked if config.rationale in (DataConfig().rationale, *span.labels)]
-    spans = tuple((span.start, span.end) for span in marked)
+    chosen = [span for span, labels in marked if config.rationale in (DEFAULTS.rationale, *labels)]
+    spans: tuple[tuple[Any, Any], ...] = tuple((span.get("start"), span.get("end")) for span in chosen)
     wrong = next((span for span in spans if set(map(type, span)) != {int}), None)
     if wrong is not None:
         raise RowError(row.place, f"a span needs start and end, in characters, got {wrong!r:.60}.", fix)
     if not isinstance(text, str):
         return spans  # the missing text is reported where texts are read
-    expected = [span.text for span in marked]
+    expected = [span.get("span", span.get("text")) for span in chosen]
     if recount and not all(matches_text(text, *pair) for pair in zip(spans, expected, strict=True)):
         recounted = [span for span in recount(text, spans) if span is not None]
         pairs = zip(recounted, expected, strict=False)
@@ -183,9 +156,6 @@ def check_span_texts(row: Row, text: str, spans: Spans, expected: Sequence[str |
 
 def matches_text(text: str, span: tuple[int, int], expected: str | None) -> bool:
     """Compare the text of a span with what the tool wrote, except for white space, which browsers change."""
-    return expected is None or _without_space(text[slice(*span)]) == _without_space(expected)
-
-
-def _without_space(text: str) -> str:
     # Label Studio writes a line break as a backslash and an n.
-    return "".join(text.replace("\\n", " ").split())
+    found, wanted = (words.replace("\\n", " ").split() for words in (text[slice(*span)], expected or ""))
+    return expected is None or "".join(found) == "".join(wanted)

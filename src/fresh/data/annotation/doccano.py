@@ -8,18 +8,8 @@ as JavaScript does; the project setting "count grapheme clusters" must be off.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fresh.data.annotation.aggregate import (
-    FIX,
-    RATIONALE_LABEL,
-    Annotation,
-    Answers,
-    MarkedSpan,
-    parse_spans,
-    set_aside,
-    single_choice,
-    task_fields,
-)
-from fresh.data.config import DataConfig
+from fresh.data.annotation.aggregate import FIX, RATIONALE_LABEL, Annotation, merge, single_choice
+from fresh.data.config import DEFAULTS, DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
 from fresh.errors import RowError
@@ -37,7 +27,7 @@ def matches(values: Mapping[str, Any]) -> bool:
     )
 
 
-def parse(lines: Sequence[Row], config: DataConfig) -> Answers:
+def parse(lines: Sequence[Row], config: DataConfig) -> Row:
     """Parse a line, which holds all annotations of its text."""
     [row] = lines
     fields = {name: value for name, value in row.values.items() if name not in COLUMNS or not isinstance(value, list)}
@@ -45,41 +35,40 @@ def parse(lines: Sequence[Row], config: DataConfig) -> Answers:
     items = label if isinstance(label, list) else []
     has_cats = isinstance(row.values.get("cats"), list)
     classes = row.values["cats"] if has_cats else [item for item in items if not isinstance(item, list | tuple | dict)]
-    if (has_cats or classes) and (config.label not in fields or config.label == DataConfig().label):
+    if (has_cats or classes) and (config.label not in fields or config.label == DEFAULTS.label):
         fields[config.label] = single_choice(classes)
     # A task of ours that doccano did not export, which would add Comments: the rationale is the model's.
-    if "probability" in fields and "Comments" not in row.values:
-        fields[config.label] = set_aside(row, "nobody has annotated it.")
+    is_task = "probability" in fields and "Comments" not in row.values
     entities = row.values.get("entities")
     spans = [item for item in (entities if isinstance(entities, list) else items) if item not in classes]
-    units = parse_spans(row, None, [_parse_span(row, item) for item in spans], config)
+    named = [_parse_span(row, item) for item in spans]
+    units = [(start, end) for start, end, name in named if config.rationale in (DEFAULTS.rationale, name)]
     text = row.values.get(config.text)
     if not isinstance(text, str):
-        return row, fields, [Annotation((), {})]  # the missing text is reported where texts are read
+        text, units = "", []  # the missing text is reported where texts are read
     points = from_utf16(text, units)
     if None in points:
         [(_, size)] = to_utf16(text, [(0, len(text))])
         wrong = f"the span {units[points.index(None)]}"
         raise RowError(row.place, f"{wrong} does not fit a text of {size} UTF-16 code units, or cuts a character.", FIX)
-    return row, fields, [Annotation(tuple(span for span in points if span), {})]
+    annotation = Annotation(tuple(span for span in points if span), {})
+    return merge(row, fields, [annotation], config, "nobody has annotated it." if is_task else "")
 
 
-def _parse_span(row: Row, item: Any) -> MarkedSpan:
-    """Parse start, end and label of a span, which is a list or, in projects with relations, an object."""
+def _parse_span(row: Row, item: Any) -> tuple[int, int, str]:
+    """Parse a span, which is a list or, in projects with relations, an object."""
     try:
         start, end, name = map(item.get, SPAN_FIELDS) if isinstance(item, Mapping) else item
     except (TypeError, ValueError):
         start = end = name = None
     if type(start) is not int or type(end) is not int:
         raise RowError(row.place, f"a span is [start, end, label], got {item!r:.60}.", FIX)
-    return MarkedSpan(start, end, None, (str(name),))
+    return start, end, str(name)
 
 
-def to_task(explanation: Explanation) -> dict[str, Any]:
+def to_task(explanation: Explanation, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Convert an explanation to a line with the model's label and spans."""
-    document, prediction = explanation.document, explanation.prediction
-    return task_fields(document) | {
-        "cats": [prediction.label],
-        "entities": [[start, end, RATIONALE_LABEL] for start, end in to_utf16(document.text, explanation.spans)],
-        "probability": prediction.probability,
-    }
+    spans = to_utf16(explanation.document.text, explanation.spans)
+    entities = [[start, end, RATIONALE_LABEL] for start, end in spans]
+    prediction = explanation.prediction
+    return {**fields, "cats": [prediction.label], "entities": entities, "probability": prediction.probability}

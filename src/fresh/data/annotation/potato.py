@@ -12,16 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fresh.data.annotation.aggregate import (
-    RATIONALE_LABEL,
-    Annotation,
-    Answers,
-    MarkedSpan,
-    group_rows,
-    parse_spans,
-    single_choice,
-    task_fields,
-)
+from fresh.data.annotation.aggregate import RATIONALE_LABEL, Annotation, merge, parse_spans, single_choice
 from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
@@ -68,12 +59,12 @@ def matches(values: Mapping[str, Any]) -> bool:
     return first or ({"instance_id", "user_id"} <= values.keys() and all(name in values for name in SECOND_VERSION))
 
 
-def group(rows: Iterable[Row]) -> Iterable[Sequence[Row]]:
-    """Group the annotations of one text."""
-    return group_rows(rows, lambda row: str(row.values.get("id", row.values.get("instance_id"))))
+def text_id(row: Row) -> str:
+    """Name the text that an annotation is about."""
+    return str(row.values.get("id", row.values.get("instance_id")))
 
 
-def parse(lines: Sequence[Row], config: DataConfig) -> Answers:
+def parse(lines: Sequence[Row], config: DataConfig) -> Row:
     """Parse all annotations of one text."""
     row = next((row for row in lines if config.text in row.values), lines[0])
     own = {*FIRST_VERSION, *SECOND_VERSION, "instance_id", "user_id", "displayed_text", "links", "behavioral_data"}
@@ -85,20 +76,19 @@ def parse(lines: Sequence[Row], config: DataConfig) -> Answers:
             raise RowError(row.place, problem, "Add to each line the text of its instance_id, under the name text.")
     if config.id and config.id not in fields:
         fields[config.id] = row.values.get("instance_id")
-    return row, fields, [_parse_annotation(line, fields[config.text], config) for line in lines]
+    return merge(row, fields, [_parse_annotation(line, fields[config.text], config) for line in lines], config)
 
 
 def _parse_annotation(row: Row, text: Any, config: DataConfig) -> Annotation:
     labels, spans = (row.values[name] for name in (FIRST_VERSION if FIRST_VERSION[0] in row.values else SECOND_VERSION))
     choices = {question: single_choice(parse_choices(answer)) for question, answer in labels.items()}
     by_scheme = spans.items() if isinstance(spans, Mapping) else [("", spans)]
-    marked = [_parse_span(span, scheme) for scheme, items in by_scheme for span in items]
+    marked = [(span, (scheme, _label(span))) for scheme, items in by_scheme for span in items]
     return Annotation(parse_spans(row, text, marked, config, _skip_leading_space), choices)
 
 
-def _parse_span(span: Mapping[str, Any], scheme: str) -> MarkedSpan:
-    label = str(next((span[name] for name in ("annotation", "label", "name") if name in span), ""))
-    return MarkedSpan(span.get("start"), span.get("end"), span.get("span", span.get("text")), (scheme, label))
+def _label(span: Mapping[str, Any]) -> str:
+    return str(next((span[name] for name in ("annotation", "label", "name") if name in span), ""))
 
 
 def _skip_leading_space(text: str, spans: Spans) -> Spans:
@@ -119,22 +109,16 @@ def parse_choices(answer: Any) -> list[Any]:
     ]
 
 
-def to_task(explanation: Explanation) -> dict[str, Any]:
+def to_task(explanation: Explanation, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Convert an explanation to a line with the model's label and spans."""
-    predictions = {
-        "label": explanation.prediction.label,
-        "rationale": [{"start": start, "end": end, "label": RATIONALE_LABEL} for start, end in explanation.spans],
-        "confidence": explanation.prediction.probability,
-    }
-    return task_fields(explanation.document) | {"predictions": predictions}
+    prediction = explanation.prediction
+    spans = [{"start": start, "end": end, "label": RATIONALE_LABEL} for start, end in explanation.spans]
+    predictions = {"label": prediction.label, "rationale": spans, "confidence": prediction.probability}
+    return {**fields, "predictions": predictions}
 
 
 def format_config(data: str, labels: Sequence[str], has_query: bool) -> str:
-    """Format the configuration of a project that corrects labels and spans.
-
-    :param data: Name of the data file in the same folder.
-    :param has_query: Show queries above the texts.
-    """
+    """Format the configuration of a project that corrects labels and spans."""
     schemes = (format_choices("label", "Which class is it?", labels), SPAN_SCHEME)
     return format_project(data, "Rationales", schemes, has_query, settings=PRE_ANNOTATION, text_options=SPAN_TARGET)
 

@@ -4,18 +4,10 @@ The task format of its documentation ("Annotation interfaces"): text, spans (sta
 as accept among options, or as cats. Spans count code points.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fresh.data.annotation.aggregate import (
-    Annotation,
-    Answers,
-    MarkedSpan,
-    group_rows,
-    parse_spans,
-    set_aside,
-    single_choice,
-)
+from fresh.data.annotation.aggregate import Annotation, merge, parse_spans, single_choice
 from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.text import Spans
@@ -30,27 +22,24 @@ def matches(values: Mapping[str, Any]) -> bool:
     return "text" in values and str(values.get("answer")) in ANSWERS and any(sign in values for sign in SIGNS)
 
 
-def group(rows: Iterable[Row]) -> Iterable[Sequence[Row]]:
-    """Group the lines about one text."""
-    return group_rows(rows, lambda row: str(row.values.get("_input_hash", f"row {row.number}")))
+def text_id(row: Row) -> str:
+    """Name the text that a line is about."""
+    return str(row.values.get("_input_hash", f"row {row.number}"))
 
 
-def parse(lines: Sequence[Row], config: DataConfig) -> Answers:
+def parse(lines: Sequence[Row], config: DataConfig) -> Row:
     """Parse all lines about one text."""
     accepted = [row for row in lines if row.values.get("answer") == "accept"]
     fields: dict[str, Any] = {}
     for row in accepted or lines[:1]:
         fields |= dict(row.values["meta"]) if isinstance(row.values.get("meta"), Mapping) else {}
         fields |= {name: value for name, value in row.values.items() if name not in FIELDS}
-    # Annotators reject or ignore a task to leave it out, whatever its annotations.
-    if not accepted:
+    if not accepted:  # annotators reject or ignore a task to leave it out, whatever its annotations
         verb = ANSWERS.get(str(lines[0].values.get("answer")), "not answered")
-        fields[config.label] = set_aside(lines[0], f"it was {verb}.")
-    has_label = config.label in fields
-    annotations = [
-        Annotation(_parse_spans(row, config), {} if has_label else _parse_label(row.values, config)) for row in accepted
-    ]
-    return (accepted or lines)[0], fields, annotations
+        return merge(lines[0], fields, [], config, set_aside=f"it was {verb}.")
+    choices = [{} if config.label in fields else _parse_label(row.values, config) for row in accepted]
+    annotations = [Annotation(_parse_spans(row, config), chosen) for row, chosen in zip(accepted, choices, strict=True)]
+    return merge(accepted[0], fields, annotations, config)
 
 
 def _parse_label(values: Mapping[str, Any], config: DataConfig) -> dict[str, Any]:
@@ -70,5 +59,4 @@ def _parse_spans(row: Row, config: DataConfig) -> Spans | None:
     items = row.values.get("spans")
     if not isinstance(items, list):
         return None
-    marked = [MarkedSpan(i.get("start"), i.get("end"), i.get("text"), (str(i.get("label")),)) for i in items]
-    return parse_spans(row, row.values.get(config.text), marked, config)
+    return parse_spans(row, row.values.get(config.text), [(i, (str(i.get("label")),)) for i in items], config)

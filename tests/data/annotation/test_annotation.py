@@ -15,8 +15,7 @@ import small
 from annotated import Record, explanation
 from data_files import write, write_folder
 from fresh.cli.main import main
-from fresh.data.annotation import TOOLS, ExportResult, export, read_explanations
-from fresh.data.annotation.tools import FORMATS, _recognize, to_table
+from fresh.data.annotation import FORMATS, TOOLS, ExportResult, _recognize, export, read_explanations, to_table
 from fresh.data.readers import Row, read_rows
 from fresh.data.splits import DataConfig, Splits, load_splits
 from fresh.document import Document, Explanation, Mask
@@ -243,6 +242,8 @@ ROUND_TRIPS: dict[str, tuple[str, Callable[[Sequence[Record]], list[Record]]]] =
     "json_min": ("label_studio", annotated.json_min),
     "doccano": ("doccano", annotated.doccano),
     "doccano_sequences": ("doccano", annotated.doccano_sequences),
+    "prodigy": ("potato", annotated.prodigy),
+    "potato": ("potato", annotated.potato),
 }
 
 
