@@ -18,13 +18,7 @@ from fresh.data.splits import Splits
 from fresh.nn import batching
 from fresh.nn import device as gpu
 from fresh.nn.batch import IntArray
-from fresh.nn.batching import (
-    BatchSpec,
-    _round_up_length,
-    bucketed_batches,
-    padding_share,
-    run_batches,
-)
+from fresh.nn.batching import BatchSpec, _round_up_length, bucketed_batches, padding_share, run_batches
 from fresh.nn.device import BATCHES_BEFORE_GROWTH, OUT_OF_MEMORY
 from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import WordTokenizer

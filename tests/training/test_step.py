@@ -20,18 +20,7 @@ from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import Text
 from fresh.training.distributed import ProcessGroup
 from fresh.training.step import Bf16Weights, RunningMean, TrainStep
-from training_toys import (
-    CPU,
-    SIZES,
-    STEP_CONFIG,
-    Limited,
-    distance,
-    loss_of,
-    make_steps,
-    network,
-    same,
-    step_through,
-)
+from training_toys import CPU, SIZES, STEP_CONFIG, Limited, distance, loss_of, make_steps, network, same, step_through
 
 MEMORY = "Out of GPU memory: smaller batches"
 
