@@ -11,7 +11,7 @@ from torch import nn
 
 from fresh.attribution.support_model import SupportModel
 from fresh.document import Document, Saliency
-from fresh.nn.batch import TokenTable
+from fresh.nn.batch import Batch, TokenTable
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Pooling, load_encoder
@@ -26,12 +26,24 @@ FIRST_POSITION = {"roberta": 2, "mpnet": 2}
 """Where positions begin, for architectures where it is not 0."""
 
 
+def untrained(
+    folder: Path, pooling: Pooling = "start", labels: Sequence[str] = ("neg", "pos"), **settings: Any
+) -> Classifier:
+    """Make a classifier with random weights in its head, which are the same each time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        return Classifier(load_encoder(str(folder), pooling), labels, NetworkConfig(str(folder), **settings))
+
+
+def read(classifier: Classifier, texts: Sequence[Text]) -> Batch:
+    """Put texts side by side."""
+    return classifier.collate(classifier.tokenizer(texts))
+
+
 def support_of(folder: Path, pooling: Pooling = "start", **settings: Any) -> SupportModel:
     """Make an untrained support model with a preference, in double precision so that scores can be compared."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        classifier = Classifier(load_encoder(str(folder), pooling), ("neg", "pos"), NetworkConfig(**settings))
-        nn.init.normal_(last_matrix(classifier).weight)
+    classifier = untrained(folder, pooling, **settings)
+    nn.init.normal_(last_matrix(classifier).weight, generator=torch.Generator().manual_seed(3))
     return SupportModel(classifier.double())
 
 

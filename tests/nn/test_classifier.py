@@ -11,13 +11,12 @@ import torch
 
 from fresh.errors import EncoderError
 from fresh.nn.classifier import Classifier, to_predictions
-from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Pooling, identify_encoder, load_encoder
 from fresh.nn.tokenizer import Text
 from fresh.training.config import ClassifierConfig
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
-from networks import last_matrix
+from networks import last_matrix, read, untrained
 from tiny import ARCHITECTURES, ASKED, WORDS, build
 from weights import renamed, rewrite, with_number, without
 
@@ -27,17 +26,11 @@ POOLINGS: tuple[Pooling, ...] = ("start", "mean")
 RANDOM = r"^The encoder \S+ has no weights for its pooler, which pooling=start uses\. "
 
 
-def classifier_of(
-    folder: Path, pooling: Pooling = "start", layers: int | Literal["all"] = 2, **settings: float
-) -> Classifier:
+def classifier_of(folder: Path, pooling: Pooling = "start", layers: int | Literal["all"] = 2) -> Classifier:
     """A classifier that was not trained, with a head that makes much of small differences."""
-    encoder = load_encoder(str(folder), pooling)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(5)
-        classifier = Classifier(encoder, ("neg", "pos", "so"), NetworkConfig(str(folder), layers=layers, **settings))  # type: ignore[arg-type]
+    classifier = untrained(folder, pooling, ("neg", "pos", "so"), layers=layers)
     with torch.no_grad():
-        batch = classifier.collate(classifier.tokenizer(texts(16)))
-        head = last_matrix(classifier)
+        batch, head = read(classifier, texts(16)), last_matrix(classifier)
         head.weight *= 0.2 / classifier(batch).logits.std(0).mean()
         head.bias.sub_(classifier(batch).logits.mean(0))
     return classifier
@@ -133,7 +126,7 @@ def test_neighbours_in_a_batch_do_not_matter(architecture: str, pooling: Pooling
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_query_and_all_that_is_said_of_pieces_are_read(architecture: str, encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders[architecture], "mean")
-    batch, other = (classifier.collate(classifier.tokenizer([Text(("good", "film"), (asked,))])) for asked in ASKED)
+    batch, other = (read(classifier, [Text(("good", "film"), (asked,))]) for asked in ASKED)
     spread = replace(batch, positions=batch.positions * 3)
     untyped = replace(batch, types=torch.zeros_like(batch.types))
     with torch.no_grad():
@@ -183,11 +176,9 @@ def test_the_most_probable_label_wins_and_the_earlier_one_where_they_tie() -> No
 @pytest.mark.parametrize("long", ["stagger", "chunk"])
 def test_answers_have_more_digits_than_16_bits(long: str, encoders: dict[str, Path]) -> None:
     """Scorers that compare answers to variants of a text would find most of them equal."""
-    encoder = load_encoder(str(encoders["bert"]), "mean")
-    config: Any = {"layers": 2, "long": long}
-    classifier = Classifier(encoder, ("neg", "pos"), NetworkConfig(str(encoders["bert"]), **config))
+    classifier = untrained(encoders["bert"], "mean", layers=2, long=long)
     with torch.autocast("cpu", torch.bfloat16):
-        logits = classifier(classifier.collate(classifier.tokenizer(texts(6)))).logits
+        logits = classifier(read(classifier, texts(6))).logits
     assert logits.dtype == torch.float32
     assert (logits != logits.bfloat16()).any()
 
@@ -281,7 +272,7 @@ def test_the_last_layer_runs_for_the_start_token_alone_where_that_is_the_same(
     classifier = classifier_of(encoders[architecture], layers="all").eval()
     assert classifier.can_skip_rows == (architecture in ("bert", "roberta", "mpnet", "electra"))
     assert not classifier_of(encoders[architecture], "mean").can_skip_rows
-    batch = classifier.collate(classifier.tokenizer(texts(8)))
+    batch = read(classifier, texts(8))
     gradients, rows = [], []
     classifier.encoder.layers[-1].register_forward_hook(
         lambda _module, _inputs, output: rows.append((output[0] if isinstance(output, tuple) else output).shape[1])

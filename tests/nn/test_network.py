@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from transformers import AlbertConfig, AlbertModel, BertModel, DebertaV2Config, DebertaV2Model, PreTrainedModel
 
-import fresh.training.feature_cache
+import fresh.nn.network
 import fresh.training.fit
+import networks
 from fresh.errors import EncoderError
 from fresh.methods.config import FreshConfig
 from fresh.methods.fresh import check_ready
@@ -27,7 +28,7 @@ from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
 from fresh.training.feature_cache import FeatureStore
 from fresh.training.fit import TrainingPairs, encode, train_classifiers
 from fresh.training.loop import RunContext
-from networks import split_table, texts_of
+from networks import read, split_table, texts_of, untrained
 from small import Saying
 from tiny import ARCHITECTURES, N_POSITIONS, SHAPE, tokenizer_of
 
@@ -36,11 +37,7 @@ every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 def classifier_of(folder: Path, layers: int | Literal["all"] = 1) -> Classifier:
     """A classifier of windows that was not trained, with a head that makes much of small differences."""
-    encoder = load_encoder(str(folder), "start")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(5)
-        config = NetworkConfig(str(folder), long="chunk", layers=layers)
-        classifier = Classifier(encoder, ("neg", "pos", "so"), config)
+    classifier = untrained(folder, labels=("neg", "pos", "so"), long="chunk", layers=layers)
     assert isinstance(classifier.head, AttentiveHead)
     with torch.no_grad():
         classifier.head.importance.weight *= 20
@@ -94,16 +91,13 @@ BATCHES = {"padded": (3, 9, 0, 6), "dense": (7, 7, 7), "staggered": (N_POSITIONS
 """How many words some texts have."""
 
 
-def frozen(folder: Path, layers: int | Literal["all"] = 1, kind: type[PreTrainedModel] | None = None) -> Classifier:
-    """A classifier that pools by the mean and trains its top layers; its encoder may be of a strange kind."""
-    encoder = load_encoder(str(folder), "mean")
-    if kind is not None:
-        encoder.model.__class__ = kind
-    return Classifier(encoder, ("neg", "pos"), NetworkConfig(str(folder), layers=layers, dropout=0))
+def frozen(folder: Path, layers: int | Literal["all"] = 1) -> Classifier:
+    """A classifier that pools by the mean and trains its top layers."""
+    return untrained(folder, "mean", layers=layers, dropout=0)
 
 
 def batch_of(classifier: Classifier, *sizes: int) -> Batch:
-    return classifier.collate(classifier.tokenizer(texts_of(*sizes)))
+    return read(classifier, texts_of(*sizes))
 
 
 @torch.no_grad()
@@ -189,16 +183,19 @@ class Picky(BertModel):
 def test_an_encoder_that_cannot_be_split_is_run_whole_and_trained(
     kind: type[BertModel], quick: ClassifierConfig, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    classifier = frozen(encoders["bert"], kind=kind)
+    usual = frozen(encoders["bert"], "all")
+
+    def load(name: str, *_given: Any) -> Encoder:
+        encoder = load_encoder(name, "mean")
+        encoder.model.__class__ = kind
+        return encoder
+
+    for module in (networks, fresh.training.fit):
+        monkeypatch.setattr(module, "load_encoder", load)
+    classifier = frozen(encoders["bert"])
     assert classifier.split is None
     batch = batch_of(classifier, 3, 9)
-    usual = frozen(encoders["bert"], "all").encode(batch)
-    torch.testing.assert_close(classifier.encode(batch), (2 if kind is Odd else 1) * usual)
-
-    def load(*_given: Any) -> Encoder:
-        return frozen(encoders["bert"], kind=kind).encoder
-
-    monkeypatch.setattr(fresh.training.fit, "load_encoder", load)
+    torch.testing.assert_close(classifier.encode(batch), (2 if kind is Odd else 1) * usual.encode(batch))
     pairs = [(Text(("good", "film")), "pos"), (Text(("bad", "film")), "neg")] * 20
     saying, config = Saying(), ClassifierConfig(classifier.config, quick.train)
     [trained] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext("odd one", saying))
@@ -213,9 +210,7 @@ def test_frozen_layers_of_a_large_encoder_read_smaller_batches(
 ) -> None:
     classifier, shares = frozen(encoders["bert"]), list[float]()
     monkeypatch.setattr(Classifier, "budget_share", 0.25)
-    monkeypatch.setattr(
-        fresh.training.feature_cache, "run_batches", lambda _lengths, _device, _work, share=1: shares.append(share)
-    )
+    monkeypatch.setattr(fresh.nn.network, "run_batches", lambda _lengths, _device, _work, share: shares.append(share))
     context = RunContext(feature_store=FeatureStore(EngineConfig()))
     encode(classifier, texts_of(3, 9), TrainConfig(device="cpu"), context)
     assert shares == [0.25]
@@ -227,7 +222,7 @@ def test_frozen_layers_of_a_large_encoder_read_smaller_batches(
 def unusual(model: PreTrainedModel, folder: Path, layers: int | Literal["all"]) -> Classifier:
     model.save_pretrained(folder)
     tokenizer_of("bert").save_pretrained(folder)
-    return Classifier(load_encoder(str(folder)), ("neg", "pos"), NetworkConfig(str(folder), layers=layers))
+    return untrained(folder, layers=layers)
 
 
 @pytest.mark.parametrize("layers", [0, 1, "all"])

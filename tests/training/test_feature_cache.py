@@ -13,15 +13,12 @@ import pytest
 import torch
 from torch import Tensor
 
-import fresh.training.feature_cache
 import fresh.training.loop
 import small
 from fresh.data.splits import Splits
 from fresh.nn.batch import TokenTable
-from fresh.nn.batching import run_batches
 from fresh.nn.classifier import Classifier
-from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import load_encoder
+from fresh.nn.network import Network
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.progress import SILENT
@@ -29,7 +26,7 @@ from fresh.training.config import ClassifierConfig, EngineConfig
 from fresh.training.feature_cache import FeatureStore, _cache_key, cache_inputs
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
-from networks import last_matrix
+from networks import last_matrix, untrained
 from small import Saying
 from tiny import ARCHITECTURES, KEY_BIASES, N_POSITIONS, WORDS
 from toy import lengthened
@@ -87,7 +84,7 @@ def test_older_rows_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     store, filled = FeatureStore(EngineConfig()), list[str]()
 
     def available() -> SimpleNamespace:
-        return SimpleNamespace(available=2 * (1700 - sum(rows.nbytes for rows in store._in_memory.values())))
+        return SimpleNamespace(available=2 * (1700 - sum(rows.nbytes for rows, _ in store._rows.values())))
 
     monkeypatch.setattr("psutil.virtual_memory", available)
     for key in ("first", "second", "first", "third", "first"):
@@ -113,13 +110,13 @@ def test_after_an_error_rows_are_computed_again(monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts ran through frozen layers, each time that some did."""
-    found: list[int] = []
+    found, real = list[int](), Network.for_each_batch
 
-    def counted(lengths: Any, device: torch.device, work: Callable[[Any], None], share: float) -> None:
-        found.append(len(lengths))
-        run_batches(lengths, device, work, share)
+    def counted(self: Network, table: TokenTable, *given: Any, **more: Any) -> None:
+        found.append(len(table))
+        real(self, table, *given, **more)
 
-    monkeypatch.setattr(fresh.training.feature_cache, "run_batches", counted)
+    monkeypatch.setattr(Network, "for_each_batch", counted)
     return found
 
 
@@ -207,17 +204,13 @@ def test_networks_share_the_output_of_frozen_layers_for_the_same_texts(
         assert sum(runs) == n_texts, name
 
 
-def classifier_of(folder: Path) -> Classifier:
-    return Classifier(load_encoder(str(folder), "start"), ("neg", "pos"), NetworkConfig(str(folder), layers=1))
-
-
 def long_and_short() -> list[Text]:
     generator = np.random.default_rng(2)
     return [Text(tuple(generator.choice(WORDS, size).tolist())) for size in (5, 2 * N_POSITIONS, 0, 9, 5)]
 
 
 def test_a_key_depends_on_all_that_the_output_depends_on(encoders: dict[str, Path]) -> None:
-    classifier = classifier_of(encoders["bert"])
+    classifier = untrained(encoders["bert"], layers=1)
     whole = classifier.tokenizer(long_and_short())
 
     def key_of(table: TokenTable, dtype: torch.dtype = torch.float32) -> str:
@@ -246,7 +239,7 @@ def test_a_key_depends_on_all_that_the_output_depends_on(encoders: dict[str, Pat
 def test_the_output_of_the_frozen_layers_is_cached(
     architecture: str, dtype: torch.dtype, encoders: dict[str, Path]
 ) -> None:
-    classifier = classifier_of(encoders[architecture])
+    classifier = untrained(encoders[architecture], layers=1)
     table = classifier.tokenizer(long_and_short())
     cached = cache_inputs(classifier, table, FeatureStore(EngineConfig()), dtype, SILENT)
     chosen, width = torch.tensor([3, 1, 0]), int(table.lengths[1]) + 3
@@ -269,7 +262,7 @@ def test_the_output_of_the_frozen_layers_is_cached(
 def test_a_gpu_reads_fewer_tokens_at_once_with_a_larger_encoder(
     encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    classifier = classifier_of(encoders["bert"])
+    classifier = untrained(encoders["bert"], layers=1)
     with monkeypatch.context() as patch:
         patch.setattr(Classifier, "device", torch.device("cuda"))
         assert classifier.budget_share == 1.0

@@ -15,11 +15,10 @@ from fresh.methods.config import METHODS
 from fresh.methods.registry import train_method
 from fresh.metrics.classification import macro_f1
 from fresh.nn.classifier import Classifier
-from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import Text
 from fresh.training.distributed import ProcessGroup
 from fresh.training.step import Bf16Weights, RunningMean, TrainStep
+from networks import read, untrained
 from training_toys import CPU, SIZES, STEP_CONFIG, Limited, distance, loss_of, make_steps, network, same, step_through
 
 MEMORY = "Out of GPU memory: smaller batches"
@@ -222,22 +221,16 @@ def test_a_running_mean_of_no_texts_is_0_and_is_not_saved() -> None:
 TEXTS = [Text(("good", "film")), Text(("bad", "old", "story", "of", "two", "men"))]
 
 
-def classifier(folder: Path, **settings: object) -> Classifier:
-    torch.manual_seed(0)
-    config = from_mapping(NetworkConfig, {"encoder": str(folder), "layers": "all", "dropout": 0.0, **settings})
-    return Classifier(load_encoder(str(folder)), ["a", "b"], config)
-
-
 def backward(model: Classifier) -> None:
     """Compute gradients as a training step does."""
     with torch.autocast("cpu", torch.bfloat16):
-        logits = model(model.collate(model.tokenizer(TEXTS))).logits
+        logits = model(read(model, TEXTS)).logits
     nn.functional.cross_entropy(logits.float(), torch.tensor([0, 1])).backward()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "mpnet", "modernbert"])
 def test_gradients_are_those_of_an_encoder_of_16_bits(kind: str, encoders: dict[str, Path]) -> None:
-    model = classifier(encoders[kind])
+    model = untrained(encoders[kind], dropout=0)
     half = copy.deepcopy(model)
     for weight in half.body.parameters():
         weight.data = weight.data.bfloat16()
@@ -260,7 +253,7 @@ def test_gradients_are_those_of_an_encoder_of_16_bits(kind: str, encoders: dict[
 
 
 def test_rounded_gradients_add_up_and_can_be_dropped(encoders: dict[str, Path]) -> None:
-    model = classifier(encoders["bert"])
+    model = untrained(encoders["bert"], dropout=0)
     rounded, weight = Bf16Weights(model), model.encoder.word_embeddings.weight
     totals: list[Tensor] = []
     for finish in ((rounded.accumulate_grads, rounded.accumulate_grads), (rounded.zero_grad, rounded.accumulate_grads)):
@@ -275,7 +268,7 @@ def test_rounded_gradients_add_up_and_can_be_dropped(encoders: dict[str, Path]) 
 
 
 def test_rounded_weights_follow_the_exact_ones_and_are_swapped_out(encoders: dict[str, Path]) -> None:
-    model = classifier(encoders["bert"])
+    model = untrained(encoders["bert"], dropout=0)
     rounded, weight = Bf16Weights(model), model.encoder.word_embeddings.weight
     with torch.no_grad():
         weight.add_(1)
@@ -288,7 +281,7 @@ def test_rounded_weights_follow_the_exact_ones_and_are_swapped_out(encoders: dic
 
 
 def test_frozen_weights_are_rounded_too_and_get_no_gradient(encoders: dict[str, Path]) -> None:
-    model = classifier(encoders["bert"], layers=1)
+    model = untrained(encoders["bert"], layers=1, dropout=0)
     rounded = Bf16Weights(model)
     with rounded.swapped_in():
         assert {weight.dtype for weight in model.body.parameters()} == {torch.bfloat16}

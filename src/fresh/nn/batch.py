@@ -81,6 +81,10 @@ class Batch:
         return replace(self, **tensors, n_words=self.n_words * times, n_read=self.n_read * times)
 
 
+MakeBatch = Callable[[Tensor, int, bool], Batch]
+"""Makes a batch from the numbers of texts, its width, and whether all texts are that long."""
+
+
 class Collator:
     """Makes batches of the texts of a table, given by their numbers, on a device.
 
@@ -100,20 +104,16 @@ class Collator:
         self._starts = torch.from_numpy(table.starts[:-1]).to(device)
         self._n_tokens = torch.from_numpy(self.lengths).to(device)
 
-    def __call__(self, numbers: IntArray) -> Batch:
-        """Put some texts side by side."""
-        batch = self.batch(torch.from_numpy(numbers).to(self.device), *self.shape_of(numbers))
-        return self.with_n_words(batch, numbers)
+    def __call__(self, numbers: IntArray, read: MakeBatch | None = None, device: torch.device | None = None) -> Batch:
+        """Put some texts side by side, in a batch as wide as the longest.
 
-    def with_n_words(self, batch: Batch, numbers: IntArray) -> Batch:
-        """Return a batch that knows how many words its texts have, and how many of them are read."""
+        :param read: Makes the batch from numbers on a device; by default, `batch` on that of this collator.
+        """
+        lengths = self.lengths[numbers]
+        width, dense = int(lengths.max()), bool((lengths == lengths.max()).all())
+        batch = (read or self.batch)(torch.from_numpy(numbers).to(device or self.device), width, dense)
         n_words, n_read = self.table.n_words[numbers], self.table.n_read[numbers]
         return replace(batch, n_words=tuple(n_words.tolist()), n_read=tuple(n_read.tolist()))
-
-    def shape_of(self, numbers: IntArray) -> tuple[int, bool]:
-        """Return the tokens of the longest of some texts, and whether all of them are that long."""
-        lengths = self.lengths[numbers]
-        return int(lengths.max()), bool((lengths == lengths.max()).all())
 
     def batch(self, numbers: Tensor, width: int, dense: bool, states: Tensor | None = None) -> Batch:
         """Put some texts side by side without leaving the device.

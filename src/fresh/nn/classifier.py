@@ -21,7 +21,6 @@ from fresh.nn.tokenizer import Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 
-ABOUT = "classifier.json"
 # How far the start token's vector may be off when the last layer runs for it alone.
 TOLERANCE = 1e-4
 
@@ -38,9 +37,11 @@ class Output(NamedTuple):
 class Classifier(Network):
     """An encoder, its pooling and a linear head; for texts in windows, an attentive head."""
 
+    ABOUT = "classifier.json"
+
     def __init__(self, encoder: Encoder, labels: Sequence[str], config: NetworkConfig) -> None:
         head = AttentiveHead if config.long == "chunk" else LinearHead
-        super().__init__(encoder, config, head(encoder.width, len(labels), config.dropout))
+        super().__init__(encoder, config, head(encoder.width, len(labels), config.dropout), {"labels": labels})
         self.labels = tuple(labels)
         self.can_skip_rows = self._try_skipping_rows()
         """Whether the last layer's feed-forward part may run for the start token alone."""
@@ -112,14 +113,10 @@ class Classifier(Network):
             self.for_each_batch(table, classify)
         return found
 
-    def save(self, folder: Path) -> None:
-        """Save the network to a folder."""
-        self.save_parts(folder, ABOUT, {"labels": self.labels})
-
     @classmethod
     def load(cls, folder: Path, device: str = "auto") -> Self:
         """Load a saved classifier."""
-        encoder, config, about = load_parts(folder, ABOUT)
+        encoder, config, about = load_parts(folder, cls.ABOUT)
         classifier = cls(encoder, about["labels"], config)
         if classifier.has_random_pooler:
             raise EncoderError(

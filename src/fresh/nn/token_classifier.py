@@ -20,19 +20,19 @@ from fresh.nn.network import Network, load_parts
 
 Kind = Literal["words", "chain", "hardkuma"]
 """How words are scored: each by itself, with a linear chain over neighbors, or with a distribution from 0 to 1."""
-ABOUT = "tags.json"
 
 
 class TokenClassifier(Network):
     """An encoder and a head that scores words."""
 
+    ABOUT = "tags.json"
     head: TokenHead
 
     def __init__(self, encoder: Encoder, kind: Kind, config: NetworkConfig) -> None:
         n_outputs = 2 if kind == "hardkuma" else 1
         chain = LinearChainCRF() if kind == "chain" else None
         head = TokenHead(encoder.width, n_outputs, config.dropout, config.long == "chunk", chain)
-        super().__init__(encoder, config, head)
+        super().__init__(encoder, config, head, {"kind": kind})
         self.kind = kind
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -56,14 +56,10 @@ class TokenClassifier(Network):
             found = outputs.squeeze(-1).sigmoid()
         return found * word_mask(n_words, found.shape[1])
 
-    def save(self, folder: Path) -> None:
-        """Save the network to a folder."""
-        self.save_parts(folder, ABOUT, {"kind": self.kind})
-
     @classmethod
     def load(cls, folder: Path, device: str = "auto") -> Self:
         """Load a saved network."""
-        encoder, config, about = load_parts(folder, ABOUT)
+        encoder, config, about = load_parts(folder, cls.ABOUT)
         return cls(encoder, about["kind"], config).load_head(folder).to(choose_device(device))
 
 

@@ -99,7 +99,7 @@ def prepare(
         context,
         inputs.device,
         can_record=config.network.long != "chunk",
-        texts_of_epoch=None if data.n_versions == 1 and data.only is None else data.numbers,
+        texts_of_epoch=data.numbers,
     )
     context.progress.say(job.describe(inputs.about))
     return job
