@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fresh.attribution.support_model import SupportModel
 from fresh.document import Document, Saliency
@@ -18,7 +19,7 @@ from fresh.nn.encoder import Pooling, load_encoder
 from fresh.nn.heads import RECURRENT_WIDTH, AttentiveHead, _Recurrent
 from fresh.nn.tokenizer import Text
 from fresh.selection.discretizers import TopK
-from tiny import WORDS
+from tiny import N_POSITIONS, WORDS
 
 FEW: dict[str, Any] = {"samples": 40, "steps": 4}
 """Settings with which slow scorers are fast."""
@@ -84,6 +85,23 @@ def split_table(table: TokenTable) -> list[TokenTable]:
         fields |= {name: getattr(table, name)[number : number + 1] for name in ("n_words", "n_read")}
         tables.append(TokenTable(**fields, starts=np.array([0, end - start])))
     return tables
+
+
+def windows_of(text: TokenTable) -> list[tuple[Tensor, ...]]:
+    """The tokens of each window of a text, their types and their words. Shapes: (1, tokens)."""
+    rows = (text.ids, text.types, text.word_of)
+    return [
+        tuple(torch.from_numpy(row[start : start + N_POSITIONS])[None].long() for row in rows)
+        for start in range(0, len(text.ids), N_POSITIONS)
+    ]
+
+
+def read_plainly(classifier: Classifier, types: Tensor, **inputs: Tensor) -> Tensor:
+    """What the encoder makes of one text, when it is told nothing but its tokens and their types."""
+    model = classifier.encoder.model
+    typed = {"token_type_ids": types} if "token_type_ids" in signature(model.forward).parameters else {}
+    hidden: Tensor = model(**inputs, **typed).last_hidden_state[0]
+    return hidden
 
 
 def documents(n_documents: int, longest: int = 12) -> list[Document]:

@@ -11,12 +11,12 @@ import torch
 
 from fresh.errors import EncoderError
 from fresh.nn.classifier import Classifier, to_predictions
-from fresh.nn.encoder import Pooling, identify_encoder, load_encoder
+from fresh.nn.encoder import Pooling, identify_encoder
 from fresh.nn.tokenizer import Text
 from fresh.training.config import ClassifierConfig
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
-from networks import last_matrix, read, untrained
+from networks import last_matrix, read, texts_of, untrained
 from tiny import ARCHITECTURES, ASKED, WORDS, build
 from weights import renamed, rewrite, with_number, without
 
@@ -24,6 +24,7 @@ LAYER = {"distilbert": "body.transformer.layer", "modernbert": "body.layers"}
 POOLERS = ("bert", "roberta", "mpnet")
 POOLINGS: tuple[Pooling, ...] = ("start", "mean")
 RANDOM = r"^The encoder \S+ has no weights for its pooler, which pooling=start uses\. "
+WORD_PAIRS = [(Text(("good",)), "pos"), (Text(("bad",)), "neg")]
 
 
 def classifier_of(folder: Path, pooling: Pooling = "start", layers: int | Literal["all"] = 2) -> Classifier:
@@ -36,13 +37,8 @@ def classifier_of(folder: Path, pooling: Pooling = "start", layers: int | Litera
     return classifier
 
 
-def texts(n_texts: int, longest: int = 50, asks: bool = True) -> list[Text]:
-    generator = np.random.default_rng(3)
-    sizes = generator.integers(0, longest, n_texts)
-    return [
-        Text(tuple(generator.choice(WORDS, size).tolist()), ("praise",) if asks and number % 2 else (), str(number))
-        for number, size in enumerate(sizes)
-    ]
+def texts(n_texts: int) -> list[Text]:
+    return texts_of(*np.random.default_rng(3).integers(0, 50, n_texts).tolist())
 
 
 def trainable(classifier: Classifier) -> set[str]:
@@ -69,10 +65,7 @@ def test_only_the_top_is_trained(architecture: str, layers: Any, encoders: dict[
     starts += ("body.pooler.",) * (architecture in POOLERS) + ("body.final_norm.",) * (architecture == "modernbert")
     assert trainable(classifier) == {name for name in names if name.startswith(starts)}
     assert all(any(name.startswith(start) for name in names) for start in starts)
-
-
-def test_a_pooler_that_is_not_used_is_not_trained(encoders: dict[str, Path]) -> None:
-    assert not any("pooler" in name for name in trainable(classifier_of(encoders["bert"], "mean")))
+    assert not any("pooler" in name for name in trainable(classifier_of(encoders[architecture], "mean", layers)))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -183,21 +176,21 @@ def test_answers_have_more_digits_than_16_bits(long: str, encoders: dict[str, Pa
     assert (logits != logits.bfloat16()).any()
 
 
+def trained_without_pooler(folder: Path, quick: ClassifierConfig, **settings: Any) -> Classifier:
+    """Train with an encoder whose files have no weights for its pooler."""
+    rewrite(build("bert", folder), without("pooler.dense.weight", "pooler.dense.bias"))
+    config = ClassifierConfig(replace(quick.network, encoder=str(folder), **settings), replace(quick.train, epochs=1))
+    [classifier] = train_classifiers([TrainingPairs(WORD_PAIRS, WORD_PAIRS)], [config], RunContext())
+    return classifier
+
+
 def test_weights_that_an_encoder_lacks_come_from_the_seed(quick: ClassifierConfig, tmp_path: Path) -> None:
-    folder = build("bert", tmp_path / "bert")
-    classifier_of(folder)
-    model = load_encoder(str(folder)).model
-    model.pooler = None  # type: ignore[assignment]
-    model.save_pretrained(folder)
-    pairs = [(Text(("good",)), "pos"), (Text(("bad",)), "neg")]
-    config = ClassifierConfig(replace(quick.network, encoder=str(folder)), replace(quick.train, epochs=1))
     states = []
     for seed in (1, 2):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             with pytest.warns(UserWarning, match=RANDOM):
-                [classifier] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext())
-        states.append(classifier.state_dict())
+                states.append(trained_without_pooler(tmp_path / "bert", quick).state_dict())
     first, second = states
     assert "body.pooler.dense.weight" in first
     assert all(torch.equal(weight, second[name]) for name, weight in first.items())
@@ -207,16 +200,11 @@ def test_weights_that_an_encoder_lacks_come_from_the_seed(quick: ClassifierConfi
 def test_a_pooler_that_is_not_used_may_be_missing(
     settings: dict[str, Any], quick: ClassifierConfig, tmp_path: Path
 ) -> None:
-    folder = build("bert", tmp_path / "bert")
-    rewrite(folder, without("pooler.dense.weight", "pooler.dense.bias"))
-    pairs = [(Text(("good",)), "pos"), (Text(("bad",)), "neg")]
-    config = ClassifierConfig(replace(quick.network, encoder=str(folder), **settings), replace(quick.train, epochs=1))
-    [classifier] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext())  # a warning would fail
+    classifier = trained_without_pooler(tmp_path / "bert", quick, **settings)  # a warning would fail
     classifier.save(tmp_path / "saved")
     rewrite(tmp_path / "saved", without("pooler.dense.weight", "pooler.dense.bias"))
-    texts = [text for text, _ in pairs]
-    expected = classifier.probabilities(texts).tolist()
-    assert Classifier.load(tmp_path / "saved", "cpu").probabilities(texts).tolist() == expected
+    expected = classifier.probabilities(texts(4)).tolist()
+    assert Classifier.load(tmp_path / "saved", "cpu").probabilities(texts(4)).tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import wraps
-from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ import networks
 from fresh.errors import EncoderError
 from fresh.methods.config import FreshConfig
 from fresh.methods.fresh import check_ready
-from fresh.nn.batch import Batch, TokenTable
+from fresh.nn.batch import Batch
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Encoder, load_encoder
@@ -28,7 +27,7 @@ from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
 from fresh.training.feature_cache import FeatureStore
 from fresh.training.fit import TrainingPairs, encode, train_classifiers
 from fresh.training.loop import RunContext
-from networks import read, split_table, texts_of, untrained
+from networks import read, read_plainly, split_table, texts_of, untrained, windows_of
 from small import Saying
 from tiny import ARCHITECTURES, N_POSITIONS, SHAPE, tokenizer_of
 
@@ -45,20 +44,9 @@ def classifier_of(folder: Path, layers: int | Literal["all"] = 1) -> Classifier:
     return classifier
 
 
-@torch.inference_mode()
-def read_windows(classifier: Classifier, text: TokenTable) -> Tensor:
-    """What the plain encoder makes of each window, when it is told nothing but its tokens and their types."""
-    model = classifier.encoder.model
-    typed = "token_type_ids" in signature(model.forward).parameters
-    hidden: list[Tensor] = []
-    for start in range(0, len(text.ids), N_POSITIONS):
-        ids, types = (torch.from_numpy(row[start : start + N_POSITIONS])[None].long() for row in (text.ids, text.types))
-        hidden.append(model(ids, **({"token_type_ids": types} if typed else {})).last_hidden_state[0])
-    return torch.cat(hidden)
-
-
 @every_architecture
 @pytest.mark.parametrize("layers", [0, 1, "all"])
+@torch.inference_mode()
 def test_each_window_is_read_as_if_it_were_alone(
     architecture: str, layers: int | Literal["all"], encoders: dict[str, Path]
 ) -> None:
@@ -68,10 +56,10 @@ def test_each_window_is_read_as_if_it_were_alone(
     for sizes in ((100, 3, 0, 151), (150,), (4, 5)):
         table = classifier.tokenizer(texts_of(*sizes))
         batch = classifier.collate(table)
-        with torch.inference_mode():
-            in_parts, whole = classifier.encode(batch), classifier.windows.run(classifier.body, batch)
+        in_parts, whole = classifier.encode(batch), classifier.windows.run(classifier.body, batch)
         for row, text in enumerate(split_table(table)):
-            expected = read_windows(classifier, text)
+            windows = [read_plainly(classifier, types, input_ids=ids) for ids, types, _ in windows_of(text)]
+            expected = torch.cat(windows)
             for hidden in (in_parts, whole):
                 torch.testing.assert_close(hidden[row, : len(text.ids)], expected, atol=1e-5, rtol=1e-5)
 
@@ -100,20 +88,12 @@ def batch_of(classifier: Classifier, *sizes: int) -> Batch:
     return read(classifier, texts_of(*sizes))
 
 
-@torch.no_grad()
-def run_whole(classifier: Classifier, batch: Batch) -> Tensor:
-    accepted = signature(classifier.body.forward).parameters.keys()
-    inputs = {"token_type_ids": batch.types, "position_ids": batch.positions}
-    own = {name: values for name, values in inputs.items() if name in accepted}
-    found: Tensor = classifier.body(batch.ids, attention_mask=batch.mask, **own).last_hidden_state
-    return found
-
-
 def distance(classifier: Classifier, batch: Batch) -> float:
     """How far the parts are from the whole, where there are tokens."""
     assert classifier.split is not None
     with torch.inference_mode():
-        return float((classifier.encode(batch) - run_whole(classifier, batch))[batch.mask.bool()].abs().max())
+        whole = classifier.windows.run(classifier.body, batch)
+        return float((classifier.encode(batch) - whole)[batch.mask.bool()].abs().max())
 
 
 @every_architecture

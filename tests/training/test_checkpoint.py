@@ -194,13 +194,13 @@ def test_running_state_is_restored_into_the_network_itself(tmp_path: Path) -> No
 # Other measures of the same training
 
 
+def refuse(*_given: Any, **_others: Any) -> Any:
+    pytest.fail("texts were read again")
+
+
 def take_up(context: RunContext) -> nn.Sequential:
     """Load what a finished training kept."""
     model = network()
-
-    def refuse(*_batch: Any) -> Tensor:
-        pytest.fail("an epoch was trained")
-
     fit(make_job(model, refuse, lambda: 1.0, replace(CONFIG, patience=4), context=context))
     return model
 
@@ -254,10 +254,6 @@ def test_states_by_other_measures_are_saved_after_an_interrupt_too(
 
 
 # Real networks
-
-
-def refuse(*_given: Any, **_others: Any) -> Any:
-    pytest.fail("texts were read again")
 
 
 def test_a_trained_classifier_reads_no_texts_again(

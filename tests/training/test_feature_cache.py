@@ -15,14 +15,16 @@ from torch import Tensor
 
 import fresh.training.loop
 import small
+from fresh.attribution.support_model import text_of
 from fresh.data.splits import Splits
 from fresh.nn.batch import TokenTable
 from fresh.nn.classifier import Classifier
+from fresh.nn.config import NetworkConfig
 from fresh.nn.network import Network
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.progress import SILENT
-from fresh.training.config import ClassifierConfig, EngineConfig
+from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
 from fresh.training.feature_cache import FeatureStore, _cache_key, cache_inputs
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
@@ -34,7 +36,24 @@ from training_hooks import limit_memory, record_losses
 from training_toys import CPU
 
 Configure = Callable[..., ClassifierConfig]
-Pairs = Callable[[Splits], TrainingPairs[Text]]
+
+
+@pytest.fixture
+def frozen_config(encoders: dict[str, Path]) -> Configure:
+    """Make settings with frozen layers, under which what learns drops much out."""
+
+    def make(architecture: str = "bert", layers: int = 1, long: Any = "stagger", **engine: Any) -> ClassifierConfig:
+        network = NetworkConfig(str(encoders[architecture]), layers=layers, dropout=0.3, long=long)
+        settings = {"epochs": 4, "batch_size": 16, "learning_rate": 3e-3, "device": "cpu"}
+        return ClassifierConfig(network, TrainConfig(**settings, engine=EngineConfig(**engine)))
+
+    return make
+
+
+def pairs_of(splits: Splits) -> TrainingPairs[Text]:
+    """Make what a support model is trained on."""
+    train, dev = ([(text_of(item.document), item.label) for item in part] for part in (splits.train, splits.dev))
+    return TrainingPairs(train, dev)
 
 
 def fill_rows(rows: Tensor) -> None:
@@ -126,7 +145,6 @@ def test_training_from_the_cache_equals_training_without_it(
     long: Any,
     toy_pairs: Splits,
     frozen_config: Configure,
-    pairs_of: Pairs,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recorded, splits = record_losses(monkeypatch), toy_pairs
@@ -137,8 +155,7 @@ def test_training_from_the_cache_equals_training_without_it(
         recorded.clear()
         if place == "file":
             limit_memory(monkeypatch, 0)
-        config = frozen_config(architecture, frozen="off" if place == "off" else "auto")
-        config = replace(config, network=replace(config.network, long=long))
+        config = frozen_config(architecture, long=long, frozen="off" if place == "off" else "auto")
         [classifier] = train_classifiers([pairs_of(splits)], [config], RunContext())
         found[place] = [loss for _, loss in recorded], classifier.state_dict()
     losses, weights = found["off"]
@@ -158,7 +175,6 @@ def test_training_says_what_runs_once(
     place: str,
     toy: Splits,
     frozen_config: Configure,
-    pairs_of: Pairs,
     runs: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -180,7 +196,7 @@ def test_training_says_what_runs_once(
 
 
 def test_networks_share_the_output_of_frozen_layers_for_the_same_texts(
-    toy: Splits, frozen_config: Configure, pairs_of: Pairs, runs: list[int]
+    toy: Splits, frozen_config: Configure, runs: list[int]
 ) -> None:
     data, config = pairs_of(small.some(toy)), frozen_config()
     seeds = [replace(config, train=replace(config.train, seed=seed)) for seed in (0, 1, 2)]
