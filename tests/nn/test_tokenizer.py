@@ -135,11 +135,11 @@ def encode_slowly(tokenizer: WordTokenizer, name: str, text: Text) -> Expected |
 
 
 def rows(table: TokenTable) -> list[Expected]:
-    names = Expected._fields[:4]
-    return [
-        Expected(*(getattr(text, name).tolist() for name in names), int(text.n_words[0]), int(text.n_read[0]))
-        for text in split_table(table)
-    ]
+    found = []
+    for text in split_table(table):
+        fields = [getattr(text, name).tolist() for name in Expected._fields]
+        found.append(Expected._make([*fields[:4], *(number for [number] in fields[4:])]))
+    return found
 
 
 def many(words: list[str], times: int) -> tuple[str, ...]:

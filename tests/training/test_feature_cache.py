@@ -44,8 +44,8 @@ def frozen_config(encoders: dict[str, Path]) -> Configure:
 
     def make(architecture: str = "bert", layers: int = 1, long: Any = "stagger", **engine: Any) -> ClassifierConfig:
         network = NetworkConfig(str(encoders[architecture]), layers=layers, dropout=0.3, long=long)
-        settings = {"epochs": 4, "batch_size": 16, "learning_rate": 3e-3, "device": "cpu"}
-        return ClassifierConfig(network, TrainConfig(**settings, engine=EngineConfig(**engine)))
+        train = TrainConfig(epochs=4, batch_size=16, learning_rate=3e-3, device="cpu", engine=EngineConfig(**engine))
+        return ClassifierConfig(network, train)
 
     return make
 
