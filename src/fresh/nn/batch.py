@@ -81,6 +81,20 @@ class Batch:
         return replace(self, **tensors, n_words=self.n_words * times, n_read=self.n_read * times)
 
 
+class FlatRows:
+    """Where rows of different lengths are in a flat tensor, one after the other."""
+
+    def __init__(self, lengths: IntArray, device: torch.device) -> None:
+        self.lengths = torch.from_numpy(lengths).to(device)
+        self.starts = torch.from_numpy(np.cumsum(lengths) - lengths).to(device)
+
+    def places(self, numbers: Tensor, width: int) -> tuple[Tensor, Tensor]:
+        """Put some rows side by side: where their values are, and which of these are real. Shapes: (rows, width)."""
+        steps = torch.arange(width, device=self.starts.device)
+        is_real = steps < self.lengths[numbers].unsqueeze(1)
+        return torch.where(is_real, self.starts[numbers].unsqueeze(1) + steps, 0), is_real
+
+
 MakeBatch = Callable[[Tensor, int, bool], Batch]
 """Makes a batch from the numbers of texts, its width, and whether all texts are that long."""
 
@@ -101,8 +115,7 @@ class Collator:
         # Padding needs a valid position; that of the first token exists in every encoder.
         fill = [padding, 0, *table.positions[:1].tolist(), NO_WORD]
         self._padding = torch.tensor(fill, dtype=torch.int32, device=device)[:, None, None]
-        self._starts = torch.from_numpy(table.starts[:-1]).to(device)
-        self._n_tokens = torch.from_numpy(self.lengths).to(device)
+        self.rows = FlatRows(self.lengths, device)
 
     def __call__(self, numbers: IntArray, read: MakeBatch | None = None, device: torch.device | None = None) -> Batch:
         """Put some texts side by side, in a batch as wide as the longest.
@@ -120,16 +133,10 @@ class Collator:
 
         :param states: Output of the frozen layers for all tokens of the table, one row per token.
         """
-        places, is_token = self.places(numbers, width)
+        places, is_token = self.rows.places(numbers, width)
         ids, types, positions, word_of = torch.where(is_token, self._tokens[:, places], self._padding).long()
         hidden = None if states is None else states[places].float()
         return Batch(ids, types, positions, word_of, is_token.long(), dense, hidden=hidden)
-
-    def places(self, numbers: Tensor, width: int) -> tuple[Tensor, Tensor]:
-        """Find the tokens of some texts in the flat arrays, and which of them are real. Shapes: (texts, width)."""
-        steps = torch.arange(width, device=self.device)
-        is_token = steps < self._n_tokens[numbers].unsqueeze(1)
-        return torch.where(is_token, self._starts[numbers].unsqueeze(1) + steps, 0), is_token
 
 
 def sum_by_word(values: Tensor, batch: Batch) -> list[NDArray[np.float64]]:

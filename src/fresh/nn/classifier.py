@@ -1,6 +1,6 @@
 """The network that classifies words and a query, and knows neither documents nor rationales."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -100,7 +100,13 @@ class Classifier(Network):
         """Compute the probability of each label for each text. Shape: (texts, labels)."""
         return self.probabilities_of(self.tokenizer(texts), progress, name)
 
-    def probabilities_of(self, table: TokenTable, progress: Progress = SILENT, name: str = "") -> NDArray[np.float64]:
+    def probabilities_of(
+        self,
+        table: TokenTable,
+        progress: Progress = SILENT,
+        name: str = "",
+        collate: Callable[[IntArray], Batch] | None = None,
+    ) -> NDArray[np.float64]:
         """Compute the same for encoded texts. Shape: (texts, labels)."""
         found = np.zeros((len(table), len(self.labels)))
         with torch.inference_mode(), progress.task(name, len(table)) as advance:
@@ -110,7 +116,7 @@ class Classifier(Network):
                 found[numbers] = self(batch).logits.double().softmax(-1).cpu().numpy()
                 advance(len(numbers), "")
 
-            self.for_each_batch(table, classify)
+            self.for_each_batch(table, classify, collate=collate)
         return found
 
     @classmethod

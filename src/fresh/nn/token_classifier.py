@@ -1,13 +1,9 @@
 """The network that scores words, used by `fresh.selection.tagger` and the gates of joint methods."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fresh.nn.batch import Batch
@@ -61,27 +57,3 @@ class TokenClassifier(Network):
         """Load a saved network."""
         encoder, config, about = load_parts(folder, cls.ABOUT)
         return cls(encoder, about["kind"], config).load_head(folder).to(choose_device(device))
-
-
-@dataclass(frozen=True, slots=True)
-class WordValues:
-    """A number for each word of many texts, in one flat tensor."""
-
-    values: Tensor
-    starts: Tensor
-    n_words: Tensor
-
-    @classmethod
-    def of(cls, rows: Sequence[NDArray[Any]], device: torch.device) -> "WordValues":
-        """Concatenate the rows of all texts."""
-        sizes = np.array([len(row) for row in rows], dtype=np.int64)
-        starts = np.cumsum(sizes) - sizes
-        values = np.concatenate([*rows, np.zeros(1)]).astype(np.float32)
-        return cls(*(torch.from_numpy(item).to(device) for item in (values, starts, sizes)))
-
-    def take(self, numbers: Tensor, width: int) -> Tensor:
-        """Put some texts side by side; 0 where there is no word. Shape: (texts, width)."""
-        is_word = word_mask(self.n_words[numbers], width)
-        steps = torch.arange(width, device=self.values.device)
-        places = torch.where(is_word, self.starts[numbers].unsqueeze(1) + steps, 0)
-        return self.values[places] * is_word

@@ -15,7 +15,7 @@ from rich.filesize import decimal
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from fresh.nn.batch import Batch, Collator, IntArray, MakeBatch, TokenTable
+from fresh.nn.batch import Batch, Collator, FlatRows, IntArray, MakeBatch, TokenTable
 from fresh.nn.network import Network
 from fresh.progress import Progress
 from fresh.training.config import EngineConfig
@@ -115,7 +115,7 @@ def cache_inputs(
 
             def work(numbers: IntArray, batch: Batch) -> None:
                 hidden = network.windows.run(split.lower, batch)
-                places, is_token = tokens.places(torch.from_numpy(numbers).to(device), batch.mask.shape[1])
+                places, is_token = tokens.rows.places(torch.from_numpy(numbers).to(device), batch.mask.shape[1])
                 rows.index_copy_(0, places[is_token].to(rows.device), hidden[is_token].to(rows.device, rows.dtype))
                 advance(len(numbers), "")
 
@@ -126,11 +126,11 @@ def cache_inputs(
     about = f"{network.n_frozen} frozen layers run once; their output ({decimal(states.nbytes)}) is kept in {place}"
     if states.device == device:
         return CachedInputs(table, tokens, device, partial(tokens.batch, states=states), about)
-    index = Collator(table, states.device, padding=0)  # finds places only
+    rows = FlatRows(table.lengths, states.device)
 
     def read_from_file(numbers: Tensor, width: int, dense: bool) -> Batch:
         # Rows are gathered on the CPU, from the mapped file, and then copied to the GPU.
-        places, _ = index.places(numbers, width)
+        places, _ = rows.places(numbers, width)
         hidden = states[places].pin_memory().to(device, non_blocking=True)
         return replace(tokens.batch(numbers.to(device, non_blocking=True), width, dense), hidden=hidden.float())
 

@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from fresh.metrics.classification import macro_f1
 from fresh.nn.batch import IntArray
-from fresh.nn.batching import run_batches
 from fresh.nn.classifier import Classifier, Output
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import load_encoder
@@ -82,7 +81,8 @@ def prepare(
     """Do all that comes before the first step of a classifier: tokenize the texts, run the frozen layers."""
     train = config.train
     inputs, dev_inputs = (
-        encode(classifier, [text for text, _ in pairs], train, context) for pairs in (data.train, data.dev)
+        encode(classifier, [text for text, _ in pairs], train, context)
+        for pairs in (data.train, process_group().shard(data.dev))
     )
     targets = torch.tensor([classifier.labels.index(label) for _, label in data.train], device=classifier.device)
 
@@ -142,23 +142,16 @@ def make_loss(
 
 
 def _make_validate(classifier: Classifier, inputs: CachedInputs, gold: Sequence[str]) -> Callable[[], float]:
-    """Make the function that measures dev macro-F1; several processes share the texts."""
-    group = process_group()
-    shard = np.array(group.shard(range(len(inputs.table))), dtype=np.int64)
-    lengths = inputs.table.lengths[shard]
+    """Make the function that measures dev macro-F1.
+
+    :param inputs: This process's share of the texts.
+    """
 
     def validate() -> float:
-        probabilities = np.zeros((len(shard), len(classifier.labels)))
-
-        def work(places: IntArray) -> None:
-            logits = classifier(inputs.collate(shard[places])).logits
-            probabilities[places] = logits.double().softmax(-1).cpu().numpy()
-
-        with torch.inference_mode():
-            run_batches(lengths, classifier.device, work, classifier.budget_share)
+        probabilities = classifier.probabilities_of(inputs.table, collate=inputs.collate)
         if not np.isfinite(probabilities).all():
             raise ValueError("Training diverged: probabilities are not finite. Lower the learning_rate.")
-        predicted = group.gather(probabilities.argmax(1).tolist())
+        predicted = process_group().gather(probabilities.argmax(1).tolist())
         return macro_f1(gold, [classifier.labels[number] for number in predicted], classifier.labels)
 
     return validate
