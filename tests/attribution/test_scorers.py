@@ -200,9 +200,7 @@ def test_documents_are_group_by_what_their_variants_cost() -> None:
 
 
 @pytest.mark.parametrize(("name", "must_run"), [("attention", False), ("attention_gradient", True), ("gradient", True)])
-def test_frozen_layers_do_not_run_again_for_texts_that_were_trained_on(
-    name: str, must_run: bool, encoders: dict[str, Path], toy: Splits
-) -> None:
+def test_frozen_layers_do_not_run_again(name: str, must_run: bool, encoders: dict[str, Path], toy: Splits) -> None:
     network = NetworkConfig(str(encoders["bert"]), layers=1)
     config = ClassifierConfig(network, TrainConfig(epochs=1, device="cpu"))
     context = RunContext(feature_store=FeatureStore(config.train.engine))

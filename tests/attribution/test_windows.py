@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,9 +74,7 @@ class ByHand:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_attention_is_what_the_head_weighs_words_by_and_gradient_is_that_of_each_window(
-    architecture: str, encoders: dict[str, Path]
-) -> None:
+def test_attention_is_of_the_head_and_gradient_of_each_window(architecture: str, encoders: dict[str, Path]) -> None:
     support = support_of(encoders[architecture], long="chunk", layers=1)
     items = [long_document(150), long_document(3), long_document(90, ())]
     saliencies = zip(items, Attention(support).score(items), Gradient(support).score(items), strict=True)
@@ -93,9 +92,7 @@ def test_attention_is_what_the_head_weighs_words_by_and_gradient_is_that_of_each
 
 
 @pytest.mark.parametrize("kind", [AttentionGradient, AttentionShift])
-def test_scores_are_slopes_along_each_weight_of_the_head(
-    kind: type[AttentionGradient] | type[AttentionShift], encoders: dict[str, Path]
-) -> None:
+def test_scores_are_slopes_along_each_weight_of_the_head(kind: Any, encoders: dict[str, Path]) -> None:
     """Times the weight itself; or, for shifts, before its softmax."""
     support = support_of(encoders["bert"], long="chunk", layers=1)
     items = [long_document(150), long_document(4)]
@@ -138,9 +135,7 @@ def test_integrated_gradients_add_up_to_what_the_words_add(encoders: dict[str, P
 
 @pytest.mark.parametrize("kind", [Attention, AttentionGradient, AttentionShift])
 @pytest.mark.parametrize("layer", [-2, 0])
-def test_no_layer_but_the_last_can_be_asked_about(
-    kind: type[Attention | AttentionGradient | AttentionShift], layer: int, encoders: dict[str, Path]
-) -> None:
+def test_no_layer_but_the_last_can_be_asked_about(kind: Any, layer: int, encoders: dict[str, Path]) -> None:
     support = support_of(encoders["bert"], long="chunk", layers=1)
     kind(support, layer=1).score([long_document(3)])
     with pytest.raises(ValueError, match=rf"layer must be -1 with long=chunk, got {layer}"):

@@ -147,9 +147,7 @@ def test_attention_without_padding_ends_with_the_block(encoders: dict[str, Path]
         assert model.config._attn_implementation == "sdpa"
 
 
-def test_the_kernel_is_tried_before_any_step_is_captured(
-    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_kernel_is_tried_before_any_capture(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_encoder(str(encoders["bert"])).model
     tried: list[tuple[torch.device, torch.dtype, int]] = []
     monkeypatch.setattr(attention, "_has_varlen_kernel", lambda *kind: tried.append(kind))

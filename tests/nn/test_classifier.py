@@ -197,9 +197,7 @@ def test_weights_that_an_encoder_lacks_come_from_the_seed(quick: ClassifierConfi
 
 
 @pytest.mark.parametrize("settings", [{"pooling": "mean"}, {"pooling": "start", "long": "chunk"}])
-def test_a_pooler_that_is_not_used_may_be_missing(
-    settings: dict[str, Any], quick: ClassifierConfig, tmp_path: Path
-) -> None:
+def test_an_unused_pooler_may_be_missing(settings: dict[str, Any], quick: ClassifierConfig, tmp_path: Path) -> None:
     classifier = trained_without_pooler(tmp_path / "bert", quick, **settings)  # a warning would fail
     classifier.save(tmp_path / "saved")
     rewrite(tmp_path / "saved", without("pooler.dense.weight", "pooler.dense.bias"))

@@ -47,9 +47,7 @@ def classifier_of(folder: Path, layers: int | Literal["all"] = 1) -> Classifier:
 @every_architecture
 @pytest.mark.parametrize("layers", [0, 1, "all"])
 @torch.inference_mode()
-def test_each_window_is_read_as_if_it_were_alone(
-    architecture: str, layers: int | Literal["all"], encoders: dict[str, Path]
-) -> None:
+def test_each_window_is_read_as_if_it_were_alone(architecture: str, layers: Any, encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders[architecture], layers)
     n_frozen = 0 if layers == "all" else 2 - layers
     assert (classifier.n_frozen if classifier.split else 0) == n_frozen
@@ -185,9 +183,7 @@ def test_an_encoder_that_cannot_be_split_is_run_whole_and_trained(
     assert [("neg", "pos")[number] for number in predicted] == [label for _, label in pairs]
 
 
-def test_frozen_layers_of_a_large_encoder_read_smaller_batches(
-    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_frozen_layers_read_smaller_batches(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     classifier, shares = frozen(encoders["bert"]), list[float]()
     monkeypatch.setattr(Classifier, "budget_share", 0.25)
     monkeypatch.setattr(fresh.nn.network, "run_batches", lambda _lengths, _device, _work, share: shares.append(share))
@@ -206,9 +202,7 @@ def unusual(model: PreTrainedModel, folder: Path, layers: int | Literal["all"]) 
 
 
 @pytest.mark.parametrize("layers", [0, 1, "all"])
-def test_deberta_is_split_only_where_there_are_layers_on_both_sides(
-    layers: int | Literal["all"], tmp_path: Path
-) -> None:
+def test_deberta_is_split_where_there_are_layers_on_both_sides(layers: int | Literal["all"], tmp_path: Path) -> None:
     own: dict[str, Any] = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
     model = DebertaV2Model(DebertaV2Config(vocab_size=len(tokenizer_of("bert")), **SHAPE, **own))
     classifier = unusual(model, tmp_path, layers)

@@ -157,9 +157,7 @@ every_policy = pytest.mark.parametrize("long", POLICIES)
 @every_frame
 @settings(deadline=None)
 @given(texts=st.lists(TEXTS, max_size=4))
-def test_many_texts_are_encoded_as_each_would_be_by_hand(
-    name: str, long: LongPolicy, texts: list[Text], tokenizers: Tokenizers
-) -> None:
+def test_texts_are_encoded_as_by_hand(name: str, long: LongPolicy, texts: list[Text], tokenizers: Tokenizers) -> None:
     tokenizer = tokenizers[name, long]
     expected = [encode_slowly(tokenizer, name, text) for text in texts]
     n_read, problems = tokenizer.measure(texts)

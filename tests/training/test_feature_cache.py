@@ -196,9 +196,7 @@ def test_training_says_what_runs_once(
     )
 
 
-def test_networks_share_the_output_of_frozen_layers_for_the_same_texts(
-    toy: Splits, frozen_config: Configure, runs: list[int]
-) -> None:
+def test_networks_share_the_output_of_frozen_layers(toy: Splits, frozen_config: Configure, runs: list[int]) -> None:
     data, config = pairs_of(small.some(toy)), frozen_config()
     seeds = [replace(config, train=replace(config.train, seed=seed)) for seed in (0, 1, 2)]
     rationales = [(Text(text.words[:3], text.query), label) for text, label in data.train]
@@ -253,9 +251,7 @@ def test_a_key_depends_on_all_that_the_output_depends_on(encoders: dict[str, Pat
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_output_of_the_frozen_layers_is_cached(
-    architecture: str, dtype: torch.dtype, encoders: dict[str, Path]
-) -> None:
+def test_output_of_frozen_layers_is_cached(architecture: str, dtype: torch.dtype, encoders: dict[str, Path]) -> None:
     classifier = untrained(encoders[architecture], layers=1)
     table = classifier.tokenizer(long_and_short())
     cached = cache_inputs(classifier, table, FeatureStore(EngineConfig()), dtype, SILENT)
@@ -276,9 +272,7 @@ def test_the_output_of_the_frozen_layers_is_cached(
     torch.testing.assert_close(states[is_token], expected, atol=far, rtol=far)
 
 
-def test_a_gpu_reads_fewer_tokens_at_once_with_a_larger_encoder(
-    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_larger_encoders_read_less_at_once_on_a_gpu(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = untrained(encoders["bert"], layers=1)
     with monkeypatch.context() as patch:
         patch.setattr(Classifier, "device", torch.device("cuda"))

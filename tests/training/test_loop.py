@@ -92,9 +92,7 @@ def test_an_epoch_reads_the_texts_that_are_listed_for_it() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 5, 8, 12, 19])
-def test_an_interrupted_training_resumes_with_the_same_result(
-    steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_training_ends_the_same(steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scores, context = [0.1, 0.5, 0.2, 0.3], RunContext("support model", folder=tmp_path / "kept")
     with monkeypatch.context() as patch:
         interrupt_training(patch, *divmod(steps, STEPS))

@@ -115,9 +115,7 @@ def test_out_of_memory_a_batch_is_read_in_parts(most: int, warned: list[warnings
     assert len(loss.calls) - len(read) <= 4  # it is not tried again in the next steps
 
 
-def test_parts_are_halved_until_they_fit_and_the_next_epoch_tries_whole_batches(
-    warned: list[warnings.WarningMessage],
-) -> None:
+def test_parts_are_halved_until_they_fit_in_each_epoch(warned: list[warnings.WarningMessage]) -> None:
     model = plain()
     loss = Limited(model, 2)
     step = step_through(model, loss, [8, 8])
@@ -131,9 +129,7 @@ def test_parts_are_halved_until_they_fit_and_the_next_epoch_tries_whole_batches(
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), RuntimeError("CUDA error: out of memory")])
-def test_gradients_from_before_memory_ran_out_do_not_count_twice(
-    error: RuntimeError, warned: list[warnings.WarningMessage]
-) -> None:
+def test_gradients_before_an_error_count_once(error: RuntimeError, warned: list[warnings.WarningMessage]) -> None:
     whole, broken = plain(), plain()
     step_through(whole, loss_of(whole), [8])
     calls = [0]
