@@ -23,8 +23,6 @@ from tiny import N_POSITIONS, WORDS
 
 FEW: dict[str, Any] = {"samples": 40, "steps": 4}
 """Settings with which slow scorers are fast."""
-FIRST_POSITION = {"roberta": 2, "mpnet": 2}
-"""Where positions begin, for architectures where it is not 0."""
 
 
 def untrained(

@@ -91,16 +91,6 @@ def test_a_batch_has_the_rows_of_the_table_padded(texts: list[Rows], data: st.Da
     assert mask is (None if narrow.dense else narrow.mask)
 
 
-def test_a_batch_is_repeated() -> None:
-    batch = batch_of([encoded([-1, 0, 0, -1], 1), encoded([-1, -1], 0)], padding=9)
-    thrice = batch.repeat(3)
-    for name in (*FIELDS, "mask"):
-        assert getattr(thrice, name).tolist() == getattr(batch, name).tolist() * 3, name
-    assert (thrice.n_words, thrice.n_read) == ((1, 0) * 3, (1, 0) * 3)
-    assert not thrice.dense
-    assert batch_of([encoded([-1, 0], 1)], padding=0).repeat(2).dense
-
-
 # Windows
 
 

@@ -17,7 +17,7 @@ from fresh.training.config import ClassifierConfig
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 from networks import last_matrix, read, texts_of, untrained
-from tiny import ARCHITECTURES, ASKED, WORDS, build
+from tiny import ARCHITECTURES, WORDS, build
 from weights import renamed, rewrite, with_number, without
 
 LAYER = {"distilbert": "body.transformer.layer", "modernbert": "body.layers"}
@@ -117,15 +117,11 @@ def test_neighbours_in_a_batch_do_not_matter(architecture: str, pooling: Pooling
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_query_and_all_that_is_said_of_pieces_are_read(architecture: str, encoders: dict[str, Path]) -> None:
+@torch.no_grad()
+def test_positions_are_read(architecture: str, encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders[architecture], "mean")
-    batch, other = (read(classifier, [Text(("good", "film"), (asked,))]) for asked in ASKED)
-    spread = replace(batch, positions=batch.positions * 3)
-    untyped = replace(batch, types=torch.zeros_like(batch.types))
-    with torch.no_grad():
-        logits, *changed = (classifier(each).logits for each in (batch, other, spread, untyped))
-    is_read = [not torch.equal(logits, each) for each in changed]
-    assert is_read == [True, True, architecture in ("bert", "electra")]
+    batch = read(classifier, [Text(("good", "film"))])
+    assert not torch.equal(classifier(batch).logits, classifier(replace(batch, positions=batch.positions * 3)).logits)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

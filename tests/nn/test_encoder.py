@@ -101,9 +101,7 @@ def test_the_base_size_encoder_is_joined_once(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_an_unknown_name_gets_its_neighbour() -> None:
-    with pytest.raises(
-        EncoderError, match=r"^minilmm is not .*Did you mean minilm\?.*not a folder.*couldn't connect to"
-    ):
+    with pytest.raises(EncoderError, match=r"^minilmm is not .*mean minilm\?.*not a folder.*couldn't connect to"):
         load_encoder("minilmm")
 
 
@@ -181,10 +179,6 @@ HEADS = {
     [
         (without("encoder.layer.1.output.dense.weight"), "Missing: encoder.layer.1.output.dense.weight."),
         (without("LayerNorm.bias"), "Missing: embeddings.LayerNorm.bias, encoder.layer.0.attention.output.LayerNorm."),
-        (
-            renamed("layer.0.attention.self.query.bias", "layer.0.attention.self.q.bias"),
-            "Missing: encoder.layer.0.attention.self.query.bias. Unexpected: encoder.layer.0.attention.self.q.bias.",
-        ),
         (prefixed("module."), "Missing: embeddings.word_embeddings.weight, "),
         (with_more("encoder.layer.2.output.dense.bias"), "Unexpected: encoder.layer.2.output.dense.bias."),
         (with_more("bert.adapter.bias"), "Unexpected: bert.adapter.bias."),

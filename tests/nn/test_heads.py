@@ -245,6 +245,7 @@ def test_all_dropout_of_a_network_is_replaced_and_nothing_else() -> None:
 
 # Linear chains
 
+
 SCORES = st.floats(-4, 4, allow_nan=False, width=32)
 
 

@@ -15,7 +15,7 @@ from fresh.errors import TooLongError
 from fresh.nn.batch import NO_WORD, TokenTable
 from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import WINDOW, LongPolicy, Text, WordCache, WordTokenizer, ranges
-from networks import FIRST_POSITION, split_table
+from networks import split_table
 from tiny import ARCHITECTURES, N_POSITIONS, WORDS
 
 BYTE_LEVEL = ("roberta", "modernbert")
@@ -129,7 +129,7 @@ def encode_slowly(tokenizer: WordTokenizer, name: str, text: Text) -> Expected |
         found.ids.extend([first, *(token for token, _ in window), *tail])
         found.types.extend([0] * (length - n_second) + [type_of_query] * n_second)
         places = [place * N_POSITIONS // length if length > N_POSITIONS else place for place in range(length)]
-        found.positions.extend(place + FIRST_POSITION.get(name, 0) for place in places)
+        found.positions.extend(place + 2 * (name == "roberta") for place in places)
         found.word_of.extend([NO_WORD, *(word for _, word in window), *[NO_WORD] * len(tail)])
     return found
 

@@ -76,9 +76,9 @@ class Batch:
         return tokens | mask | {name: values for name, values in optional.items() if name in accepted}
 
     def repeat(self, times: int) -> "Batch":
-        """Repeat the whole batch several times."""
+        """Repeat the tokens of the whole batch several times."""
         tensors = {name: getattr(self, name).repeat(times, 1) for name in (*_TOKEN_FIELDS, "mask")}
-        return replace(self, **tensors, n_words=self.n_words * times, n_read=self.n_read * times)
+        return replace(self, **tensors, n_words=(), n_read=())
 
 
 class FlatRows:
