@@ -132,12 +132,11 @@ def test_parts_are_halved_until_they_fit_in_each_epoch(warned: list[warnings.War
 def test_gradients_before_an_error_count_once(error: RuntimeError, warned: list[warnings.WarningMessage]) -> None:
     whole, broken = plain(), plain()
     step_through(whole, loss_of(whole), [8])
-    calls = [0]
+    errors = iter([None, error])  # in the second of two parts
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
-        calls[0] += 1
-        if calls[0] == 2:  # the second of two parts
-            raise error
+        if raised := next(errors, None):
+            raise raised
         return loss_of(broken)(numbers, width, dense)
 
     step_through(broken, loss, [8], n_parts=2)
@@ -238,14 +237,10 @@ def test_gradients_are_those_of_an_encoder_of_16_bits(kind: str, encoders: dict[
     assert (inside, model.body.dtype) == (torch.bfloat16, torch.float32)
     assert all(weight.grad is None for weight in model.body.parameters())
     rounded.accumulate_grads()
-    expected = {name: weight.grad for name, weight in half.named_parameters()}
-    gradients = {name: weight.grad for name, weight in model.named_parameters()}
-    assert any(gradient is not None and bool(gradient.any()) for gradient in gradients.values())
-    for name, gradient in gradients.items():
-        other = expected[name]
-        assert (gradient is None) == (other is None), name
-        if gradient is not None and other is not None:  # equal, and of 32 bits
-            torch.testing.assert_close(gradient, other.float(), rtol=0, atol=0, msg=name)
+    assert any(weight.grad is not None and weight.grad.any() for weight in model.body.parameters())
+    for (name, weight), other in zip(model.named_parameters(), half.parameters(), strict=True):
+        expected = None if other.grad is None else other.grad.float()
+        torch.testing.assert_close(weight.grad, expected, rtol=0, atol=0, msg=name)
 
 
 def test_rounded_gradients_add_up_and_can_be_dropped(encoders: dict[str, Path]) -> None:

@@ -131,8 +131,7 @@ class _Recurrent(nn.Module):
         self.backwards = nn.LSTM(width, RECURRENT_WIDTH, batch_first=True)
 
     def train(self, mode: bool = True) -> Self:
-        """Stay in training mode."""
-        # There is no dropout here, and cuDNN computes no gradients in evaluation mode.
+        # Always in training mode: there is no dropout here, and cuDNN computes no gradients in evaluation mode.
         return super().train()
 
     def forward(self, words: Tensor, n_words: Tensor) -> Tensor:
@@ -193,7 +192,6 @@ class _WordMax(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Pass each gradient to the token that had the maximum."""
         index, is_first = ctx.saved_tensors
         return functional.pad(gradient, (0, 0, 0, 1)).gather(1, index) * is_first, None
 

@@ -71,7 +71,6 @@ class Tagger:
             config.train,
             context,
             inputs.device,
-            can_record=config.network.long != "chunk",
             texts_of_epoch=lambda _epoch: learned,
         )
         context.progress.say(job.describe(inputs.about))

@@ -90,16 +90,10 @@ def prepare(
         # In 32 bits even where the network computes in 16: answers that are nearly alike must not tie.
         return functional.cross_entropy(output.logits.float(), targets[batch.numbers], reduction="none")
 
+    loss = make_loss(classifier, inputs, losses, train)
+    validate = _make_validate(classifier, dev_inputs, [label for _, label in data.dev])
     job = TrainingJob(
-        classifier,
-        inputs.table.lengths,
-        make_loss(classifier, inputs, losses, train),
-        _make_validate(classifier, dev_inputs, [label for _, label in data.dev]),
-        train,
-        context,
-        inputs.device,
-        can_record=config.network.long != "chunk",
-        texts_of_epoch=data.numbers,
+        classifier, inputs.table.lengths, loss, validate, train, context, inputs.device, texts_of_epoch=data.numbers
     )
     context.progress.say(job.describe(inputs.about))
     return job

@@ -17,6 +17,7 @@ from fresh.nn.attention import without_padding
 from fresh.nn.batch import IntArray
 from fresh.nn.batching import BatchSpec, bucketed_batches, padding_share
 from fresh.nn.device import without_cudnn_attention
+from fresh.nn.network import Network
 from fresh.progress import SILENT, Advance, Progress
 from fresh.text import plural
 from fresh.training.checkpoint import BestState, Checkpoint, CheckpointWriter, Retention, restore
@@ -77,8 +78,6 @@ class TrainingJob:
     context: RunContext
     device: torch.device
     """Where batches are gathered, so where the loss expects the numbers of texts."""
-    can_record: bool = True
-    """Whether a step of one shape always does the same work, so that a CUDA graph can replay it."""
     can_round: bool = True
     """Whether encoders may compute with bf16 weights where training computes in bf16."""
     texts_of_epoch: Callable[[int], IntArray] | None = None
@@ -90,8 +89,10 @@ class TrainingJob:
     @property
     def uses_graphs(self) -> bool:
         """Whether steps are recorded as CUDA graphs."""
-        is_possible = self.device.type == "cuda" and process_group().size == 1
-        return is_possible and self.can_record and self.config.engine.recording
+        # In windows, steps of one shape differ: each batch has windows of its own.
+        in_windows = any(isinstance(part, Network) and part.windows.size for part in self.model.modules())
+        is_possible = self.device.type == "cuda" and process_group().size == 1 and not in_windows
+        return is_possible and self.config.engine.recording
 
     def batches(self, epoch: int) -> list[BatchSpec]:
         """Put the texts of an epoch into batches."""
