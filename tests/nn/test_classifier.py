@@ -18,12 +18,13 @@ from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 from networks import last_matrix, read, texts_of, untrained
 from tiny import ARCHITECTURES, WORDS, build
-from weights import renamed, rewrite, with_number, without
+from weights import rewrite, without
 
 LAYER = {"distilbert": "body.transformer.layer", "modernbert": "body.layers"}
 POOLERS = ("bert", "roberta", "mpnet")
 POOLINGS: tuple[Pooling, ...] = ("start", "mean")
 RANDOM = r"^The encoder \S+ has no weights for its pooler, which pooling=start uses\. "
+NO_POOLER = without("pooler.dense.weight", "pooler.dense.bias")
 WORD_PAIRS = [(Text(("good",)), "pos"), (Text(("bad",)), "neg")]
 
 
@@ -174,7 +175,7 @@ def test_answers_have_more_digits_than_16_bits(long: str, encoders: dict[str, Pa
 
 def trained_without_pooler(folder: Path, quick: ClassifierConfig, **settings: Any) -> Classifier:
     """Train with an encoder whose files have no weights for its pooler."""
-    rewrite(build("bert", folder), without("pooler.dense.weight", "pooler.dense.bias"))
+    rewrite(build("bert", folder), NO_POOLER)
     config = ClassifierConfig(replace(quick.network, encoder=str(folder), **settings), replace(quick.train, epochs=1))
     [classifier] = train_classifiers([TrainingPairs(WORD_PAIRS, WORD_PAIRS)], [config], RunContext())
     return classifier
@@ -196,7 +197,7 @@ def test_weights_that_an_encoder_lacks_come_from_the_seed(quick: ClassifierConfi
 def test_an_unused_pooler_may_be_missing(settings: dict[str, Any], quick: ClassifierConfig, tmp_path: Path) -> None:
     classifier = trained_without_pooler(tmp_path / "bert", quick, **settings)  # a warning would fail
     classifier.save(tmp_path / "saved")
-    rewrite(tmp_path / "saved", without("pooler.dense.weight", "pooler.dense.bias"))
+    rewrite(tmp_path / "saved", NO_POOLER)
     expected = classifier.probabilities(texts(4)).tolist()
     assert Classifier.load(tmp_path / "saved", "cpu").probabilities(texts(4)).tolist() == expected
 
@@ -205,12 +206,7 @@ def test_an_unused_pooler_may_be_missing(settings: dict[str, Any], quick: Classi
     ("change", "found"),
     [
         (without("layer.0.output.dense.bias"), r"Missing: encoder\.layer\.0\.output\.dense\.bias\. "),
-        (renamed("layer.1.", "layer.2."), r"Missing: encoder\.layer\.1\..*\. Unexpected: encoder\.layer\.2\."),
-        (with_number("encoder.layer.0.output.dense.bias", float("nan")), r"not finite numbers .*layer\.0\.output\."),
-        (
-            without("pooler.dense.weight", "pooler.dense.bias"),
-            r"^/.*model\.safetensors has no weights for the pooler, ",
-        ),
+        (NO_POOLER, r"^/.*model\.safetensors has no weights for the pooler, "),
     ],
 )
 def test_a_saved_network_must_be_whole(change: Any, found: str, encoders: dict[str, Path], tmp_path: Path) -> None:

@@ -120,11 +120,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize(("architecture", "long"), [*((name, "stagger") for name in ARCHITECTURES), ("bert", "chunk")])
 def test_training_from_the_cache_equals_training_without_it(
-    architecture: str,
-    long: str,
-    toy_pairs: Splits,
-    encoders: dict[str, Path],
-    monkeypatch: pytest.MonkeyPatch,
+    architecture: str, long: str, toy_pairs: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded, splits = record_losses(monkeypatch), toy_pairs
     if long == "chunk":
@@ -150,12 +146,7 @@ def test_training_from_the_cache_equals_training_without_it(
 @pytest.mark.parametrize("layers", [0, 1, 2])
 @pytest.mark.parametrize("place", ["memory", "a temporary file", "off"])
 def test_training_says_what_runs_once(
-    layers: int,
-    place: str,
-    toy: Splits,
-    encoders: dict[str, Path],
-    runs: list[int],
-    monkeypatch: pytest.MonkeyPatch,
+    layers: int, place: str, toy: Splits, encoders: dict[str, Path], runs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit_memory(monkeypatch, 0 if place == "a temporary file" else 10**9)
     saying, data = Saying(), pairs_of(small.some(toy))
