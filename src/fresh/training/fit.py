@@ -21,7 +21,7 @@ from fresh.training.checkpoint import load_finished
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.distributed import process_group
 from fresh.training.feature_cache import CachedInputs, cache_inputs
-from fresh.training.loop import RunContext, TrainingJob, fit_side_by_side, fixed_seed, uses_bf16
+from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed, uses_bf16
 from fresh.training.step import Loss
 
 Item = TypeVar("Item")
@@ -57,7 +57,7 @@ def train_classifiers(
     if len(configs) == 1 and load_finished(context.checkpoint_path, classifiers[0], train.epochs, train.patience):
         return classifiers
     context = replace(context, feature_store=context.store(train))
-    fit_side_by_side([prepare(*each, context) for each in zip(classifiers, data, configs, strict=True)])
+    fit(*(prepare(*each, context) for each in zip(classifiers, data, configs, strict=True)))
     return classifiers
 
 
