@@ -61,7 +61,9 @@ class ByHand:
 
     def probability(self, read: Tensor, weights: Tensor) -> Tensor:
         """How probable the most probable label is."""
-        return head_of(self.classifier).classify(read, weights).softmax(-1).max()
+        head, summed = head_of(self.classifier), (weights.unsqueeze(-1) * read).sum(1)
+        probabilities: Tensor = head.out(head.middle(summed).relu()).softmax(-1)
+        return probabilities.max()
 
     def by_word(self, values: Sequence[Tensor]) -> list[list[Tensor]]:
         """List what the tokens of each word have, window by window."""

@@ -94,12 +94,8 @@ class AttentiveHead(nn.Module):
         is_word = word_mask(n_words, words.shape[1])
         scores = linear_fp32(self.importance, torch.tanh(self.key(states))).squeeze(-1).masked_fill(~is_word, LOG_ZERO)
         weights = scores.softmax(-1) * is_word  # a text without words has no weights
-        return self.classify(states, weights), weights
-
-    def classify(self, states: Tensor, weights: Tensor) -> Tensor:
-        """Classify the weighted sum of words. Shape: (texts, labels)."""
         summed = (weights.unsqueeze(-1).to(states.dtype) * states).sum(1)
-        return linear_fp32(self.out, self.dropout(functional.relu(self.middle(summed))))
+        return linear_fp32(self.out, self.dropout(functional.relu(self.middle(summed)))), weights
 
 
 class TokenHead(nn.Module):
