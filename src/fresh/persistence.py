@@ -22,7 +22,7 @@ from fresh.attribution.config import ScorerConfig
 from fresh.attribution.support_model import SupportModel
 from fresh.config import flatten, from_mapping, is_finite_number
 from fresh.errors import MissingExtraError, ModelError, OutputError
-from fresh.nn.classifier import ABOUT, Classifier
+from fresh.nn.classifier import Classifier
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import digest_of, first_line
 from fresh.nn.token_classifier import TokenClassifier
@@ -269,7 +269,7 @@ def suggest_models(missing: Path) -> str:
 
 def find_predictor(folder: Path) -> Path:
     """Find the predictor in a model's folder, whose other half may be missing, or accept a predictor's own folder."""
-    if (folder / ABOUT).is_file():
+    if (folder / Classifier.ABOUT).is_file():
         return folder
     check_model(folder, "predictor/")
     return folder / "predictor"

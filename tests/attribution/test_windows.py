@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,13 @@ from torch import Tensor, nn
 from fresh.attribution import SCORERS, make_scorer
 from fresh.attribution.attention import Attention, AttentionGradient, AttentionShift
 from fresh.attribution.gradient import Gradient, IntegratedGradients
+from fresh.attribution.support_model import text_of
 from fresh.document import Document
 from fresh.nn.batch import NO_WORD
 from fresh.nn.classifier import Classifier
 from fresh.nn.heads import AttentiveHead
-from fresh.nn.tokenizer import Text
-from networks import FEW, assert_same, both_ways, support_of
-from tiny import ARCHITECTURES, N_POSITIONS, WORDS
+from networks import FEW, assert_same, both_ways, read, read_plainly, support_of, windows_of
+from tiny import ARCHITECTURES, WORDS
 
 QUERY = ("praise", "it")
 
@@ -40,37 +39,19 @@ class ByHand:
     """A document that is cut into windows by hand, and read window by window with the plain encoder."""
 
     def __init__(self, classifier: Classifier, document: Document) -> None:
-        self.classifier, tokenizer = classifier, classifier.encoder.tokenizer
-        self.n_words = len(document.words)
-
-        def tokenize(words: Sequence[str]) -> list[tuple[int, int]]:
-            found = [
-                tokenizer(classifier.tokenizer.prefix + word, add_special_tokens=False).input_ids for word in words
-            ]
-            return [(token, number) for number, tokens in enumerate(found) for token in tokens]
-
-        self.tokens, query = tokenize(document.words), [token for token, _ in tokenize(document.query)]
-        room = N_POSITIONS - tokenizer.num_special_tokens_to_add(pair=bool(query)) - len(query)
-        parts = [self.tokens[start : start + room] for start in range(0, len(self.tokens), room)]
-        self.windows = [framed(classifier, [token for token, _ in part], query) for part in parts]
-        self.sizes = [len(part) for part in parts]
+        self.classifier, self.n_words = classifier, len(document.words)
+        self.windows = windows_of(classifier.tokenizer([text_of(document)]))
 
     def embedded(self) -> list[Tensor]:
         """The words' own embeddings, window by window, to be differentiated by."""
         table = self.classifier.encoder.word_embeddings
-        return [table(ids).detach().requires_grad_() for ids, _ in self.windows]
+        return [table(ids).detach().requires_grad_() for ids, _, _ in self.windows]
 
     def pool(self, embedded: Sequence[Tensor]) -> Tensor:
         """Read all windows and take the largest values of each word. Shape: (words, width)."""
-        model = self.classifier.encoder.model
-        typed = "token_type_ids" in signature(model.forward).parameters
-        vectors: list[list[Tensor]] = [[] for _ in range(self.n_words)]
-        owners = iter([word for _, word in self.tokens])
-        for (_, types), values, size in zip(self.windows, embedded, self.sizes, strict=True):
-            hidden = model(inputs_embeds=values, **({"token_type_ids": types} if typed else {})).last_hidden_state[0]
-            for vector in hidden[1 : 1 + size]:
-                vectors[next(owners)].append(vector)
-        return torch.stack([torch.stack(found).amax(0) for found in vectors])
+        windows = zip(self.windows, embedded, strict=True)
+        hidden = [read_plainly(self.classifier, types, inputs_embeds=values) for (_, types, _), values in windows]
+        return torch.stack([torch.stack(vectors).amax(0) for vectors in self.by_word(hidden)])
 
     def weigh(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """Read words in order: their vectors (1, words, wide) and weights (1, words)."""
@@ -80,32 +61,22 @@ class ByHand:
 
     def probability(self, read: Tensor, weights: Tensor) -> Tensor:
         """How probable the most probable label is."""
-        return head_of(self.classifier).classify(read, weights).softmax(-1).max()
+        head, summed = head_of(self.classifier), (weights.unsqueeze(-1) * read).sum(1)
+        probabilities: Tensor = head.out(head.middle(summed).relu()).softmax(-1)
+        return probabilities.max()
 
-    def add_up(self, values: Sequence[Tensor]) -> list[float]:
-        """Add up what the tokens of each word have, window by window."""
-        own = torch.cat([value[1 : 1 + size] for value, size in zip(values, self.sizes, strict=True)]).tolist()
-        totals = [0.0] * self.n_words
-        for (_, word), value in zip(self.tokens, own, strict=True):
-            totals[word] += value
-        return totals
-
-
-def framed(classifier: Classifier, tokens: list[int], query: list[int]) -> tuple[Tensor, Tensor]:
-    """Have the tokenizer put special tokens around a window and its query. Shapes: (1, tokens)."""
-    tokenizer: Any = classifier.encoder.tokenizer
-    start, end = tokenizer.cls_token_id, tokenizer.sep_token_id
-    between = tokenizer.num_special_tokens_to_add(pair=True) - 2
-    ids = [start, *tokens, *[end] * between, *query, end] if query else [start, *tokens, end]
-    seconds = len(query) + 1 if query and tokenizer("a", "a", return_token_type_ids=True).token_type_ids[-1] else 0
-    types = [0] * (len(ids) - seconds) + [1] * seconds
-    return torch.tensor([ids]), torch.tensor([types])
+    def by_word(self, values: Sequence[Tensor]) -> list[list[Tensor]]:
+        """List what the tokens of each word have, window by window."""
+        found: list[list[Tensor]] = [[] for _ in range(self.n_words)]
+        for (_, _, words), window in zip(self.windows, values, strict=True):
+            for word, value in zip(words[0].tolist(), window, strict=True):
+                if word != NO_WORD:
+                    found[word].append(value)
+        return found
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_attention_is_what_the_head_weighs_words_by_and_gradient_is_that_of_each_window(
-    architecture: str, encoders: dict[str, Path]
-) -> None:
+def test_attention_is_of_the_head_and_gradient_of_each_window(architecture: str, encoders: dict[str, Path]) -> None:
     support = support_of(encoders[architecture], long="chunk", layers=1)
     items = [long_document(150), long_document(3), long_document(90, ())]
     saliencies = zip(items, Attention(support).score(items), Gradient(support).score(items), strict=True)
@@ -118,14 +89,12 @@ def test_attention_is_what_the_head_weighs_words_by_and_gradient_is_that_of_each
         assert attention.n_read == len(document.words)
         gradients = torch.autograd.grad(by_hand.probability(read, weights), leaves)
         slopes = [(leaf * slope).sum(-1).abs()[0].detach() for leaf, slope in zip(leaves, gradients, strict=True)]
-        expected = np.array(by_hand.add_up(slopes))
+        expected = np.array([sum(each) for each in by_hand.by_word(slopes)])
         np.testing.assert_allclose(gradient.scores, expected / expected.sum(), atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", [AttentionGradient, AttentionShift])
-def test_scores_are_slopes_along_each_weight_of_the_head(
-    kind: type[AttentionGradient] | type[AttentionShift], encoders: dict[str, Path]
-) -> None:
+def test_scores_are_slopes_along_each_weight_of_the_head(kind: Any, encoders: dict[str, Path]) -> None:
     """Times the weight itself; or, for shifts, before its softmax."""
     support = support_of(encoders["bert"], long="chunk", layers=1)
     items = [long_document(150), long_document(4)]
@@ -150,7 +119,7 @@ def test_integrated_gradients_add_up_to_what_the_words_add(encoders: dict[str, P
     with torch.no_grad():
         head_of(classifier).out.weight *= 5
     items = [long_document(60), long_document(7)]
-    batch = classifier.collate(classifier.tokenizer([Text(item.words, item.query) for item in items]))
+    batch = read(classifier, [text_of(item) for item in items])
     masks = torch.full_like(batch.ids, int(classifier.encoder.tokenizer.mask_token_id or 0))
     nothing = replace(batch, ids=torch.where(batch.word_of == NO_WORD, batch.ids, masks))
     with torch.no_grad():
@@ -168,9 +137,7 @@ def test_integrated_gradients_add_up_to_what_the_words_add(encoders: dict[str, P
 
 @pytest.mark.parametrize("kind", [Attention, AttentionGradient, AttentionShift])
 @pytest.mark.parametrize("layer", [-2, 0])
-def test_no_layer_but_the_last_can_be_asked_about(
-    kind: type[Attention | AttentionGradient | AttentionShift], layer: int, encoders: dict[str, Path]
-) -> None:
+def test_no_layer_but_the_last_can_be_asked_about(kind: Any, layer: int, encoders: dict[str, Path]) -> None:
     support = support_of(encoders["bert"], long="chunk", layers=1)
     kind(support, layer=1).score([long_document(3)])
     with pytest.raises(ValueError, match=rf"layer must be -1 with long=chunk, got {layer}"):

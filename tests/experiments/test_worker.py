@@ -232,11 +232,11 @@ def test_only_features_of_whole_documents_are_kept_for_other_tasks(grid: Grid, t
     worker = Worker(RunStore(tmp_path / "runs"), None)
     assert worker.perform(support).status == "done"
     assert worker.feature_store is not None
-    held = set(worker.feature_store[1]._in_memory)
+    held = set(worker.feature_store[1]._rows)
     assert len(held) == 2  # train and dev
     for task in (scores, ours, full):
         assert worker.perform(task).status == "done"
-        assert set(worker.feature_store[1]._in_memory) == held
+        assert set(worker.feature_store[1]._rows) == held
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])

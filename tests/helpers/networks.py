@@ -2,36 +2,47 @@
 
 import itertools
 from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fresh.attribution.support_model import SupportModel
 from fresh.document import Document, Saliency
-from fresh.nn.batch import TokenTable
+from fresh.nn.batch import Batch, TokenTable
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Pooling, load_encoder
 from fresh.nn.heads import RECURRENT_WIDTH, AttentiveHead, _Recurrent
 from fresh.nn.tokenizer import Text
 from fresh.selection.discretizers import TopK
-from tiny import WORDS
+from tiny import N_POSITIONS, WORDS
 
 FEW: dict[str, Any] = {"samples": 40, "steps": 4}
 """Settings with which slow scorers are fast."""
-FIRST_POSITION = {"roberta": 2, "mpnet": 2}
-"""Where positions begin, for architectures where it is not 0."""
+
+
+def untrained(
+    folder: Path, pooling: Pooling = "start", labels: Sequence[str] = ("neg", "pos"), **settings: Any
+) -> Classifier:
+    """Make a classifier with random weights in its head, which are the same each time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        return Classifier(load_encoder(str(folder), pooling), labels, NetworkConfig(str(folder), **settings))
+
+
+def read(classifier: Classifier, texts: Sequence[Text]) -> Batch:
+    """Put texts side by side."""
+    return classifier.collate(classifier.tokenizer(texts))
 
 
 def support_of(folder: Path, pooling: Pooling = "start", **settings: Any) -> SupportModel:
     """Make an untrained support model with a preference, in double precision so that scores can be compared."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        classifier = Classifier(load_encoder(str(folder), pooling), ("neg", "pos"), NetworkConfig(**settings))
-        nn.init.normal_(last_matrix(classifier).weight)
+    classifier = untrained(folder, pooling, **settings)
+    nn.init.normal_(last_matrix(classifier).weight, generator=torch.Generator().manual_seed(3))
     return SupportModel(classifier.double())
 
 
@@ -72,6 +83,23 @@ def split_table(table: TokenTable) -> list[TokenTable]:
         fields |= {name: getattr(table, name)[number : number + 1] for name in ("n_words", "n_read")}
         tables.append(TokenTable(**fields, starts=np.array([0, end - start])))
     return tables
+
+
+def windows_of(text: TokenTable) -> list[tuple[Tensor, ...]]:
+    """The tokens of each window of a text, their types and their words. Shapes: (1, tokens)."""
+    rows = (text.ids, text.types, text.word_of)
+    return [
+        tuple(torch.from_numpy(row[start : start + N_POSITIONS])[None].long() for row in rows)
+        for start in range(0, len(text.ids), N_POSITIONS)
+    ]
+
+
+def read_plainly(classifier: Classifier, types: Tensor, **inputs: Tensor) -> Tensor:
+    """What the encoder makes of one text, when it is told nothing but its tokens and their types."""
+    model = classifier.encoder.model
+    typed = {"token_type_ids": types} if "token_type_ids" in signature(model.forward).parameters else {}
+    hidden: Tensor = model(**inputs, **typed).last_hidden_state[0]
+    return hidden
 
 
 def documents(n_documents: int, longest: int = 12) -> list[Document]:

@@ -101,16 +101,12 @@ def distance(first: nn.Module, second: nn.Module) -> float:
     return max(float((one - other).detach().abs().max()) for one, other in weights)
 
 
-def batch_of(n_texts: int, dense: bool = True) -> BatchSpec:
-    return BatchSpec(np.arange(n_texts), 5, dense, 6, n_texts)
-
-
 def make_steps(
     step: TrainStep, sizes: list[int], factors: list[float] | None = None, seeds: list[int] | None = None
 ) -> TrainStep:
     with torch.random.fork_rng(devices=[]):
         for size, factor, seed in zip(sizes, factors or [1.0] * len(sizes), seeds or range(len(sizes)), strict=True):
-            step(batch_of(size), torch.arange(size), factor, seed)
+            step(BatchSpec(np.arange(size), 5, True, 6, size), torch.arange(size), factor, seed)
     return step
 
 

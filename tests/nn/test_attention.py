@@ -26,11 +26,6 @@ from fresh.nn.intercept import call_recording, make_recordable
 from networks import layers_of, padding_mask
 from tiny import ARCHITECTURES
 
-every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
-
-
-LENGTH_LISTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
-
 
 def flash_by_hand(query: Tensor, key: Tensor, value: Tensor, *given: Any, scale: float | None = None) -> list[Tensor]:
     """Attend within each sequence, as the kernel of a GPU is documented to."""
@@ -54,7 +49,7 @@ def unpadded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     return _attend_unpadded(nn.Identity(), query, key, value, ends, scaling=0.3)[0]
 
 
-@given(lengths=LENGTH_LISTS, more=st.integers(0, 3), seed=st.integers(0, 99))
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=6), more=st.integers(0, 3), seed=st.integers(0, 99))
 def test_sequences_of_all_lengths_see_what_a_mask_lets_them_see(lengths: list[int], more: int, seed: int) -> None:
     width = max(lengths) + more
     generator = torch.Generator().manual_seed(seed)
@@ -111,7 +106,7 @@ def test_a_full_gpu_says_nothing_about_its_kernels(error: RuntimeError, monkeypa
     assert _has_varlen_kernel(*kind)
 
 
-@every_architecture
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("more", [0, 3])
 def test_encoders_put_out_the_same_without_padding(architecture: str, more: int, encoders: dict[str, Path]) -> None:
     model = load_encoder(str(encoders[architecture])).model
@@ -147,9 +142,7 @@ def test_attention_without_padding_ends_with_the_block(encoders: dict[str, Path]
         assert model.config._attn_implementation == "sdpa"
 
 
-def test_the_kernel_is_tried_before_any_step_is_captured(
-    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_kernel_is_tried_before_any_capture(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_encoder(str(encoders["bert"])).model
     tried: list[tuple[torch.device, torch.dtype, int]] = []
     monkeypatch.setattr(attention, "_has_varlen_kernel", lambda *kind: tried.append(kind))

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.nn.batch import NO_WORD, Batch, Collator, TokenTable, Windows, sum_by_word
+from fresh.nn.batch import NO_WORD, Batch, Collator, FlatRows, TokenTable, Windows, sum_by_word
 
 CPU = torch.device("cpu")
 FIELDS = ("ids", "types", "positions", "word_of")
@@ -33,6 +33,14 @@ def encoded(word_of: list[int], n_words: int) -> Rows:
 
 def batch_of(texts: Sequence[Rows], padding: int) -> Batch:
     return Collator(table_of(texts), CPU, padding)(np.arange(len(texts)))
+
+
+def test_flat_rows_are_put_side_by_side() -> None:
+    rows, values = FlatRows(np.array([3, 1, 2]), CPU), torch.arange(1, 7)
+    places, is_real = rows.places(torch.tensor([2, 0, 1]), 4)
+    assert (values[places] * is_real).tolist() == [[5, 6, 0, 0], [1, 2, 3, 0], [4, 0, 0, 0]]
+    places, _ = rows.places(torch.tensor([0]), 2)
+    assert values[places].tolist() == [[1, 2]]
 
 
 @given(st.lists(st.lists(st.integers(1, 3), max_size=6), min_size=1, max_size=5), st.integers(0, 9))
@@ -81,16 +89,6 @@ def test_a_batch_has_the_rows_of_the_table_padded(texts: list[Rows], data: st.Da
     assert narrow.dense == bool(narrow.mask.all())
     mask = narrow.encoder_inputs(torch.nn.Identity())["attention_mask"]
     assert mask is (None if narrow.dense else narrow.mask)
-
-
-def test_a_batch_is_repeated() -> None:
-    batch = batch_of([encoded([-1, 0, 0, -1], 1), encoded([-1, -1], 0)], padding=9)
-    thrice = batch.repeat(3)
-    for name in (*FIELDS, "mask"):
-        assert getattr(thrice, name).tolist() == getattr(batch, name).tolist() * 3, name
-    assert (thrice.n_words, thrice.n_read) == ((1, 0) * 3, (1, 0) * 3)
-    assert not thrice.dense
-    assert batch_of([encoded([-1, 0], 1)], padding=0).repeat(2).dense
 
 
 # Windows

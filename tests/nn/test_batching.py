@@ -18,13 +18,7 @@ from fresh.data.splits import Splits
 from fresh.nn import batching
 from fresh.nn import device as gpu
 from fresh.nn.batch import IntArray
-from fresh.nn.batching import (
-    BatchSpec,
-    _round_up_length,
-    bucketed_batches,
-    padding_share,
-    run_batches,
-)
+from fresh.nn.batching import BatchSpec, _round_up_length, bucketed_batches, padding_share, run_batches
 from fresh.nn.device import BATCHES_BEFORE_GROWTH, OUT_OF_MEMORY
 from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import WordTokenizer
@@ -50,9 +44,7 @@ def run_within(lengths: IntArray, budget: int, squared: int, work: Callable[[Int
 
 
 @given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
-def test_texts_are_worked_on_once_within_two_budgets_longest_first(
-    lengths: IntArray, budget: int, squared: int
-) -> None:
+def test_texts_are_read_once_within_two_budgets_longest_first(lengths: IntArray, budget: int, squared: int) -> None:
     batches: list[list[int]] = []
     run_within(lengths, budget, squared, lambda numbers: batches.append(numbers.tolist()))
     assert sorted(itertools.chain(*batches)) == list(range(len(lengths)))
@@ -86,9 +78,7 @@ def test_widths_are_few() -> None:
 
 
 @given(MANY | st.just(np.zeros(0, dtype=np.int64)), SIZES, SEEDS, st.integers(0, 5))
-def test_every_text_is_dealt_once_and_a_batch_says_what_it_is(
-    lengths: IntArray, batch_size: int, seed: int, epoch: int
-) -> None:
+def test_every_text_is_in_one_batch_of_known_shape(lengths: IntArray, batch_size: int, seed: int, epoch: int) -> None:
     batches = bucketed_batches(lengths, batch_size, seed, epoch)
     assert sorted(int(number) for batch in batches for number in batch.numbers) == list(range(len(lengths)))
     for batch in batches:

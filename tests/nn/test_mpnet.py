@@ -17,9 +17,7 @@ MASK = (torch.arange(9) < torch.tensor([[9], [6], [2]])).long()
 
 @pytest.mark.parametrize("mask", [None, MASK])
 @pytest.mark.parametrize("in_bf16", [False, True])
-def test_one_kernel_computes_what_eager_attention_does(
-    mask: torch.Tensor | None, in_bf16: bool, encoders: dict[str, Path]
-) -> None:
+def test_one_kernel_equals_eager_attention(mask: torch.Tensor | None, in_bf16: bool, encoders: dict[str, Path]) -> None:
     models: list[Any] = [load_encoder(str(encoders["mpnet"])).model for _ in range(2)]
     eager, fused = models
     with torch.no_grad():

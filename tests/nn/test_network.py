@@ -2,90 +2,51 @@
 
 from dataclasses import replace
 from functools import wraps
-from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from transformers import AlbertConfig, AlbertModel, BertModel, DebertaV2Config, DebertaV2Model, PreTrainedModel
 
-import fresh.training.feature_cache
+import fresh.nn.network
 import fresh.training.fit
+import networks
 from fresh.errors import EncoderError
 from fresh.methods.config import FreshConfig
 from fresh.methods.fresh import check_ready
-from fresh.nn.batch import Batch, TokenTable
+from fresh.nn.batch import Batch
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Encoder, load_encoder
-from fresh.nn.heads import AttentiveHead
 from fresh.nn.tokenizer import Text
 from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
 from fresh.training.feature_cache import FeatureStore
 from fresh.training.fit import TrainingPairs, encode, train_classifiers
 from fresh.training.loop import RunContext
-from networks import split_table, texts_of
+from networks import read, read_plainly, split_table, texts_of, untrained, windows_of
 from small import Saying
 from tiny import ARCHITECTURES, N_POSITIONS, SHAPE, tokenizer_of
 
 every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 
-def classifier_of(folder: Path, layers: int | Literal["all"] = 1) -> Classifier:
-    """A classifier of windows that was not trained, with a head that makes much of small differences."""
-    encoder = load_encoder(str(folder), "start")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(5)
-        config = NetworkConfig(str(folder), long="chunk", layers=layers)
-        classifier = Classifier(encoder, ("neg", "pos", "so"), config)
-    assert isinstance(classifier.head, AttentiveHead)
-    with torch.no_grad():
-        classifier.head.importance.weight *= 20
-        classifier.head.out.weight *= 20
-    return classifier
-
-
-@torch.inference_mode()
-def read_windows(classifier: Classifier, text: TokenTable) -> Tensor:
-    """What the plain encoder makes of each window, when it is told nothing but its tokens and their types."""
-    model = classifier.encoder.model
-    typed = "token_type_ids" in signature(model.forward).parameters
-    hidden: list[Tensor] = []
-    for start in range(0, len(text.ids), N_POSITIONS):
-        ids, types = (torch.from_numpy(row[start : start + N_POSITIONS])[None].long() for row in (text.ids, text.types))
-        hidden.append(model(ids, **({"token_type_ids": types} if typed else {})).last_hidden_state[0])
-    return torch.cat(hidden)
-
-
 @every_architecture
 @pytest.mark.parametrize("layers", [0, 1, "all"])
-def test_each_window_is_read_as_if_it_were_alone(
-    architecture: str, layers: int | Literal["all"], encoders: dict[str, Path]
-) -> None:
-    classifier = classifier_of(encoders[architecture], layers)
+@torch.inference_mode()
+def test_each_window_is_read_as_if_it_were_alone(architecture: str, layers: Any, encoders: dict[str, Path]) -> None:
+    classifier = untrained(encoders[architecture], long="chunk", layers=layers)
     n_frozen = 0 if layers == "all" else 2 - layers
     assert (classifier.n_frozen if classifier.split else 0) == n_frozen
     for sizes in ((100, 3, 0, 151), (150,), (4, 5)):
         table = classifier.tokenizer(texts_of(*sizes))
         batch = classifier.collate(table)
-        with torch.inference_mode():
-            in_parts, whole = classifier.encode(batch), classifier.windows.run(classifier.body, batch)
+        in_parts, whole = classifier.encode(batch), classifier.windows.run(classifier.body, batch)
         for row, text in enumerate(split_table(table)):
-            expected = read_windows(classifier, text)
+            windows = [read_plainly(classifier, types, input_ids=ids) for ids, types, _ in windows_of(text)]
             for hidden in (in_parts, whole):
-                torch.testing.assert_close(hidden[row, : len(text.ids)], expected, atol=1e-5, rtol=1e-5)
-
-
-def test_every_window_and_the_query_matter(encoders: dict[str, Path]) -> None:
-    classifier = classifier_of(encoders["bert"])
-    words = ("film",) * 170
-    texts = [Text(words, ("praise",)), Text(words, ("blame",))]
-    texts += [Text((*words[:place], "awful", *words[place + 1 :]), ("praise",)) for place in (0, 80, 169)]
-    found = classifier.probabilities(texts)
-    assert len({tuple(np.round(row, 6)) for row in found}) == len(texts)
+                torch.testing.assert_close(hidden[row, : len(text.ids)], torch.cat(windows), atol=1e-5, rtol=1e-5)
 
 
 # Frozen layers
@@ -94,32 +55,21 @@ BATCHES = {"padded": (3, 9, 0, 6), "dense": (7, 7, 7), "staggered": (N_POSITIONS
 """How many words some texts have."""
 
 
-def frozen(folder: Path, layers: int | Literal["all"] = 1, kind: type[PreTrainedModel] | None = None) -> Classifier:
-    """A classifier that pools by the mean and trains its top layers; its encoder may be of a strange kind."""
-    encoder = load_encoder(str(folder), "mean")
-    if kind is not None:
-        encoder.model.__class__ = kind
-    return Classifier(encoder, ("neg", "pos"), NetworkConfig(str(folder), layers=layers, dropout=0))
+def frozen(folder: Path, layers: int | Literal["all"] = 1) -> Classifier:
+    """A classifier that pools by the mean and trains its top layers."""
+    return untrained(folder, "mean", layers=layers, dropout=0)
 
 
 def batch_of(classifier: Classifier, *sizes: int) -> Batch:
-    return classifier.collate(classifier.tokenizer(texts_of(*sizes)))
-
-
-@torch.no_grad()
-def run_whole(classifier: Classifier, batch: Batch) -> Tensor:
-    accepted = signature(classifier.body.forward).parameters.keys()
-    inputs = {"token_type_ids": batch.types, "position_ids": batch.positions}
-    own = {name: values for name, values in inputs.items() if name in accepted}
-    found: Tensor = classifier.body(batch.ids, attention_mask=batch.mask, **own).last_hidden_state
-    return found
+    return read(classifier, texts_of(*sizes))
 
 
 def distance(classifier: Classifier, batch: Batch) -> float:
     """How far the parts are from the whole, where there are tokens."""
     assert classifier.split is not None
     with torch.inference_mode():
-        return float((classifier.encode(batch) - run_whole(classifier, batch))[batch.mask.bool()].abs().max())
+        whole = classifier.windows.run(classifier.body, batch)
+        return float((classifier.encode(batch) - whole)[batch.mask.bool()].abs().max())
 
 
 @every_architecture
@@ -189,16 +139,19 @@ class Picky(BertModel):
 def test_an_encoder_that_cannot_be_split_is_run_whole_and_trained(
     kind: type[BertModel], quick: ClassifierConfig, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    classifier = frozen(encoders["bert"], kind=kind)
+    usual = frozen(encoders["bert"], "all")
+
+    def load(name: str, *_given: Any) -> Encoder:
+        encoder = load_encoder(name, "mean")
+        encoder.model.__class__ = kind
+        return encoder
+
+    for module in (networks, fresh.training.fit):
+        monkeypatch.setattr(module, "load_encoder", load)
+    classifier = frozen(encoders["bert"])
     assert classifier.split is None
     batch = batch_of(classifier, 3, 9)
-    usual = frozen(encoders["bert"], "all").encode(batch)
-    torch.testing.assert_close(classifier.encode(batch), (2 if kind is Odd else 1) * usual)
-
-    def load(*_given: Any) -> Encoder:
-        return frozen(encoders["bert"], kind=kind).encoder
-
-    monkeypatch.setattr(fresh.training.fit, "load_encoder", load)
+    torch.testing.assert_close(classifier.encode(batch), (2 if kind is Odd else 1) * usual.encode(batch))
     pairs = [(Text(("good", "film")), "pos"), (Text(("bad", "film")), "neg")] * 20
     saying, config = Saying(), ClassifierConfig(classifier.config, quick.train)
     [trained] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext("odd one", saying))
@@ -208,14 +161,10 @@ def test_an_encoder_that_cannot_be_split_is_run_whole_and_trained(
     assert [("neg", "pos")[number] for number in predicted] == [label for _, label in pairs]
 
 
-def test_frozen_layers_of_a_large_encoder_read_smaller_batches(
-    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_frozen_layers_read_smaller_batches(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     classifier, shares = frozen(encoders["bert"]), list[float]()
     monkeypatch.setattr(Classifier, "budget_share", 0.25)
-    monkeypatch.setattr(
-        fresh.training.feature_cache, "run_batches", lambda _lengths, _device, _work, share=1: shares.append(share)
-    )
+    monkeypatch.setattr(fresh.nn.network, "run_batches", lambda _lengths, _device, _work, share: shares.append(share))
     context = RunContext(feature_store=FeatureStore(EngineConfig()))
     encode(classifier, texts_of(3, 9), TrainConfig(device="cpu"), context)
     assert shares == [0.25]
@@ -227,13 +176,11 @@ def test_frozen_layers_of_a_large_encoder_read_smaller_batches(
 def unusual(model: PreTrainedModel, folder: Path, layers: int | Literal["all"]) -> Classifier:
     model.save_pretrained(folder)
     tokenizer_of("bert").save_pretrained(folder)
-    return Classifier(load_encoder(str(folder)), ("neg", "pos"), NetworkConfig(str(folder), layers=layers))
+    return untrained(folder, layers=layers)
 
 
 @pytest.mark.parametrize("layers", [0, 1, "all"])
-def test_deberta_is_split_only_where_there_are_layers_on_both_sides(
-    layers: int | Literal["all"], tmp_path: Path
-) -> None:
+def test_deberta_is_split_where_there_are_layers_on_both_sides(layers: int | Literal["all"], tmp_path: Path) -> None:
     own: dict[str, Any] = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
     model = DebertaV2Model(DebertaV2Config(vocab_size=len(tokenizer_of("bert")), **SHAPE, **own))
     classifier = unusual(model, tmp_path, layers)

@@ -18,7 +18,7 @@ from fresh.methods.rationales import learn_cutoff
 from fresh.metrics.plausibility import token_f1
 from fresh.nn.config import NetworkConfig
 from fresh.nn.hardkuma import HardKuma
-from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
+from fresh.nn.token_classifier import Kind, TokenClassifier
 from fresh.selection.discretizers import DISCRETIZERS, TopK
 from fresh.selection.extractors import SaliencyExtractor, select_masks
 from fresh.selection.tagger import Tagger, Targets, build_tagger, make_tag_losses
@@ -245,12 +245,6 @@ def test_padding_texts_add_nothing_to_the_loss(kind: Kind, quick: ClassifierConf
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
     assert loss_of(network, [-1, -1]) == 0
-
-
-def test_word_values_are_stacked_in_rows() -> None:
-    values = WordValues.of([np.array([1.0, 2.0, 3.0]), np.array([4.0]), np.array([5.0, 6.0])], torch.device("cpu"))
-    assert values.take(torch.tensor([2, 0, 1]), 4).tolist() == [[5, 6, 0, 0], [1, 2, 3, 0], [4, 0, 0, 0]]
-    assert values.take(torch.tensor([0]), 2).tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

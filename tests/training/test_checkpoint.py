@@ -162,9 +162,7 @@ def train_with_baseline(scores: list[float], context: RunContext) -> Baseline:
 
 
 @pytest.mark.parametrize("checkpoint_every", [0, 1000])
-def test_after_an_interrupt_the_last_whole_epoch_and_running_state_are_kept(
-    checkpoint_every: int, tmp_path: Path
-) -> None:
+def test_an_interrupt_leaves_the_last_whole_epoch_and_running_state(checkpoint_every: int, tmp_path: Path) -> None:
     whole, context = train_with_baseline(OWN, RunContext()), RunContext(folder=tmp_path)
     train_with_baseline(OWN[:3], replace(context, checkpoint_every=checkpoint_every))
     with safe_open(tmp_path / "network.safetensors", "pt") as file:
@@ -194,13 +192,13 @@ def test_running_state_is_restored_into_the_network_itself(tmp_path: Path) -> No
 # Other measures of the same training
 
 
+def refuse(*_given: Any, **_others: Any) -> Any:
+    pytest.fail("texts were read again")
+
+
 def take_up(context: RunContext) -> nn.Sequential:
     """Load what a finished training kept."""
     model = network()
-
-    def refuse(*_batch: Any) -> Tensor:
-        pytest.fail("an epoch was trained")
-
     fit(make_job(model, refuse, lambda: 1.0, replace(CONFIG, patience=4), context=context))
     return model
 
@@ -232,9 +230,7 @@ def test_a_resumed_training_knows_the_best_state_by_each_measure(tmp_path: Path)
         train_judged(tmp_path, {"own": OWN, "another": OWN})
 
 
-def test_states_by_other_measures_are_saved_after_an_interrupt_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_by_other_measures_survive_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = [0.4, 0.3, 0.2, 0.1]
     write = Checkpoint.write
 
@@ -254,10 +250,6 @@ def test_states_by_other_measures_are_saved_after_an_interrupt_too(
 
 
 # Real networks
-
-
-def refuse(*_given: Any, **_others: Any) -> Any:
-    pytest.fail("texts were read again")
 
 
 def test_a_trained_classifier_reads_no_texts_again(

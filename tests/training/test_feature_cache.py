@@ -1,7 +1,6 @@
 import errno
 import os
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,52 +12,47 @@ import pytest
 import torch
 from torch import Tensor
 
-import fresh.training.feature_cache
 import fresh.training.loop
 import small
+from fresh.attribution.support_model import text_of
 from fresh.data.splits import Splits
-from fresh.nn.batch import TokenTable
-from fresh.nn.batching import run_batches
+from fresh.nn.batch import Collator, TokenTable
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import load_encoder
+from fresh.nn.network import Network
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.progress import SILENT
-from fresh.training.config import ClassifierConfig, EngineConfig
+from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
 from fresh.training.feature_cache import FeatureStore, _cache_key, cache_inputs
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
-from networks import last_matrix
+from networks import last_matrix, texts_of, untrained
 from small import Saying
-from tiny import ARCHITECTURES, KEY_BIASES, N_POSITIONS, WORDS
+from tiny import ARCHITECTURES, KEY_BIASES, N_POSITIONS
 from toy import lengthened
 from training_hooks import limit_memory, record_losses
 from training_toys import CPU
 
-Configure = Callable[..., ClassifierConfig]
-Pairs = Callable[[Splits], TrainingPairs[Text]]
+ROWS = torch.arange(200).view(50, 4) + 0.123
 
 
-def fill_rows(rows: Tensor) -> None:
-    """Fill rows with numbers that depend on their place."""
-    rows.copy_(torch.arange(200).view(50, 4) + 0.123)
+def frozen_config(folder: Path, layers: int = 1, frozen: Any = "auto", long: Any = "stagger") -> ClassifierConfig:
+    """Make settings with frozen layers, under which what learns drops much out."""
+    network, engine = NetworkConfig(str(folder), layers=layers, dropout=0.3, long=long), EngineConfig(frozen=frozen)
+    train = TrainConfig(epochs=4, batch_size=16, learning_rate=3e-3, device="cpu", engine=engine)
+    return ClassifierConfig(network, train)
 
 
-def fetch(
-    store: FeatureStore,
-    key: str = "some",
-    dtype: torch.dtype = torch.float32,
-    fill: Callable[[Tensor], None] = fill_rows,
-) -> tuple[Tensor, str]:
-    """Fetch 200 numbers."""
-    return store.fetch(key, (50, 4), dtype, CPU, fill)
+def pairs_of(splits: Splits) -> TrainingPairs[Text]:
+    """Make what a support model is trained on."""
+    train, dev = ([(text_of(item.document), item.label) for item in part] for part in (splits.train, splits.dev))
+    return TrainingPairs(train, dev)
 
 
-def expected(dtype: torch.dtype = torch.float32) -> Tensor:
-    rows = torch.empty(50, 4, dtype=dtype)
-    fill_rows(rows)
-    return rows
+def fetch(store: FeatureStore, key: str = "some", dtype: torch.dtype = torch.float32, fill: Any = None) -> Any:
+    """Fetch the rows above, and where they are kept."""
+    return store.fetch(key, (50, 4), dtype, CPU, fill or (lambda rows: rows.copy_(ROWS)))
 
 
 # Where rows are kept
@@ -74,7 +68,7 @@ def test_rows_are_computed_once_and_take_half_of_the_free_memory_or_a_file(
     store = FeatureStore(EngineConfig())
     first, found = fetch(store, dtype=dtype)
     assert (found, first.dtype) == (place, dtype)
-    assert torch.equal(first, expected(dtype))
+    assert torch.equal(first, ROWS.to(dtype))
     maps = Path("/proc/self/maps").read_text(encoding="utf-8")
     assert (f"{tmp_path}/" in maps) == bool(is_short)
     assert list(tmp_path.iterdir()) == []  # the file has no name, so nothing can be left behind
@@ -87,11 +81,11 @@ def test_older_rows_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     store, filled = FeatureStore(EngineConfig()), list[str]()
 
     def available() -> SimpleNamespace:
-        return SimpleNamespace(available=2 * (1700 - sum(rows.nbytes for rows in store._in_memory.values())))
+        return SimpleNamespace(available=2 * (1700 - sum(rows.nbytes for rows, _ in store._rows.values())))
 
     monkeypatch.setattr("psutil.virtual_memory", available)
     for key in ("first", "second", "first", "third", "first"):
-        assert fetch(store, key, fill=lambda _rows, key=key: filled.append(key))[1] == "memory"  # type: ignore[misc]
+        assert fetch(store, key, fill=lambda _rows, key=key: filled.append(key))[1] == "memory"
     assert filled == ["first", "second", "third", "first"]
 
 
@@ -104,7 +98,7 @@ def test_after_an_error_rows_are_computed_again(monkeypatch: pytest.MonkeyPatch)
     store = FeatureStore(EngineConfig())
     with pytest.raises(KeyboardInterrupt):
         fetch(store, fill=fail)
-    assert torch.equal(fetch(store)[0], expected())
+    assert torch.equal(fetch(store)[0], ROWS)
 
 
 # Networks
@@ -113,24 +107,20 @@ def test_after_an_error_rows_are_computed_again(monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts ran through frozen layers, each time that some did."""
-    found: list[int] = []
+    found, real = list[int](), Network.for_each_batch
 
-    def counted(lengths: Any, device: torch.device, work: Callable[[Any], None], share: float) -> None:
-        found.append(len(lengths))
-        run_batches(lengths, device, work, share)
+    def counted(self: Network, table: TokenTable, work: Any, share: float = 1, collate: Any = None) -> None:
+        if isinstance(collate, Collator):  # not while dev is measured
+            found.append(len(table))
+        real(self, table, work, share, collate)
 
-    monkeypatch.setattr(fresh.training.feature_cache, "run_batches", counted)
+    monkeypatch.setattr(Network, "for_each_batch", counted)
     return found
 
 
 @pytest.mark.parametrize(("architecture", "long"), [*((name, "stagger") for name in ARCHITECTURES), ("bert", "chunk")])
 def test_training_from_the_cache_equals_training_without_it(
-    architecture: str,
-    long: Any,
-    toy_pairs: Splits,
-    frozen_config: Configure,
-    pairs_of: Pairs,
-    monkeypatch: pytest.MonkeyPatch,
+    architecture: str, long: str, toy_pairs: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded, splits = record_losses(monkeypatch), toy_pairs
     if long == "chunk":
@@ -140,8 +130,7 @@ def test_training_from_the_cache_equals_training_without_it(
         recorded.clear()
         if place == "file":
             limit_memory(monkeypatch, 0)
-        config = frozen_config(architecture, frozen="off" if place == "off" else "auto")
-        config = replace(config, network=replace(config.network, long=long))
+        config = frozen_config(encoders[architecture], frozen="off" if place == "off" else "auto", long=long)
         [classifier] = train_classifiers([pairs_of(splits)], [config], RunContext())
         found[place] = [loss for _, loss in recorded], classifier.state_dict()
     losses, weights = found["off"]
@@ -157,17 +146,11 @@ def test_training_from_the_cache_equals_training_without_it(
 @pytest.mark.parametrize("layers", [0, 1, 2])
 @pytest.mark.parametrize("place", ["memory", "a temporary file", "off"])
 def test_training_says_what_runs_once(
-    layers: int,
-    place: str,
-    toy: Splits,
-    frozen_config: Configure,
-    pairs_of: Pairs,
-    runs: list[int],
-    monkeypatch: pytest.MonkeyPatch,
+    layers: int, place: str, toy: Splits, encoders: dict[str, Path], runs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit_memory(monkeypatch, 0 if place == "a temporary file" else 10**9)
     saying, data = Saying(), pairs_of(small.some(toy))
-    config = frozen_config(layers=layers, frozen="off" if place == "off" else "auto")
+    config = frozen_config(encoders["bert"], layers, "off" if place == "off" else "auto")
     train_classifiers([data], [config], RunContext("some network", saying))
     n_tokens = sum(len(text.words) + 2 for text, _ in data.train)
     once = place != "off" and layers < 2
@@ -182,10 +165,8 @@ def test_training_says_what_runs_once(
     )
 
 
-def test_networks_share_the_output_of_frozen_layers_for_the_same_texts(
-    toy: Splits, frozen_config: Configure, pairs_of: Pairs, runs: list[int]
-) -> None:
-    data, config = pairs_of(small.some(toy)), frozen_config()
+def test_networks_share_the_output_of_frozen_layers(toy: Splits, encoders: dict[str, Path], runs: list[int]) -> None:
+    data, config = pairs_of(small.some(toy)), frozen_config(encoders["bert"])
     seeds = [replace(config, train=replace(config.train, seed=seed)) for seed in (0, 1, 2)]
     rationales = [(Text(text.words[:3], text.query), label) for text, label in data.train]
     mean = replace(config, network=replace(config.network, pooling="mean", layers=0))
@@ -195,7 +176,7 @@ def test_networks_share_the_output_of_frozen_layers_for_the_same_texts(
         "other seeds": ([data] * 2, seeds[1:], context, 0),
         "another dev": ([replace(data, dev=data.dev[::-1])], [config], context, 16),
         "rationales": ([replace(data, train=rationales)], [config], context, 48),
-        "other weights": ([data], [frozen_config("electra")], context, 64),
+        "other weights": ([data], [frozen_config(encoders["electra"])], context, 64),
         "other layers": ([data], [mean], context, 64),
         "again": ([data], [config], context, 0),
         "another store": ([data], [config], RunContext(), 64),
@@ -207,18 +188,12 @@ def test_networks_share_the_output_of_frozen_layers_for_the_same_texts(
         assert sum(runs) == n_texts, name
 
 
-def classifier_of(folder: Path) -> Classifier:
-    return Classifier(load_encoder(str(folder), "start"), ("neg", "pos"), NetworkConfig(str(folder), layers=1))
-
-
-def long_and_short() -> list[Text]:
-    generator = np.random.default_rng(2)
-    return [Text(tuple(generator.choice(WORDS, size).tolist())) for size in (5, 2 * N_POSITIONS, 0, 9, 5)]
+LONG_AND_SHORT = texts_of(5, 2 * N_POSITIONS, 0, 9, 5)
 
 
 def test_a_key_depends_on_all_that_the_output_depends_on(encoders: dict[str, Path]) -> None:
-    classifier = classifier_of(encoders["bert"])
-    whole = classifier.tokenizer(long_and_short())
+    classifier = untrained(encoders["bert"], layers=1)
+    whole = classifier.tokenizer(LONG_AND_SHORT)
 
     def key_of(table: TokenTable, dtype: torch.dtype = torch.float32) -> str:
         assert classifier.split is not None
@@ -243,16 +218,12 @@ def test_a_key_depends_on_all_that_the_output_depends_on(encoders: dict[str, Pat
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_output_of_the_frozen_layers_is_cached(
-    architecture: str, dtype: torch.dtype, encoders: dict[str, Path]
-) -> None:
-    classifier = classifier_of(encoders[architecture])
-    table = classifier.tokenizer(long_and_short())
+def test_output_of_frozen_layers_is_cached(architecture: str, dtype: torch.dtype, encoders: dict[str, Path]) -> None:
+    classifier = untrained(encoders[architecture], layers=1)
+    table = classifier.tokenizer(LONG_AND_SHORT)
     cached = cache_inputs(classifier, table, FeatureStore(EngineConfig()), dtype, SILENT)
     chosen, width = torch.tensor([3, 1, 0]), int(table.lengths[1]) + 3
-    batch = cache_inputs(classifier, table, FeatureStore(EngineConfig(frozen="off")), dtype, SILENT).read(
-        chosen, width, False
-    )
+    batch = classifier.collator(table).batch(chosen, width, False)
     found = cached.read(chosen, width, False)
     assert torch.equal(found.mask, batch.mask)
     assert torch.equal(found.positions, batch.positions)
@@ -266,10 +237,8 @@ def test_the_output_of_the_frozen_layers_is_cached(
     torch.testing.assert_close(states[is_token], expected, atol=far, rtol=far)
 
 
-def test_a_gpu_reads_fewer_tokens_at_once_with_a_larger_encoder(
-    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    classifier = classifier_of(encoders["bert"])
+def test_larger_encoders_read_less_at_once_on_a_gpu(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    classifier = untrained(encoders["bert"], layers=1)
     with monkeypatch.context() as patch:
         patch.setattr(Classifier, "device", torch.device("cuda"))
         assert classifier.budget_share == 1.0

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
@@ -17,16 +15,6 @@ from fresh.training.fit import TrainingPairs
 from tiny import FILLERS
 from toy import lengthened
 from training_hooks import record_losses
-
-
-@given(st.integers(1, 5), st.integers(0, 6), st.integers(0, 30))
-def test_each_epoch_reads_the_next_version(n_versions: int, n_each: int, epoch: int) -> None:
-    pairs = [(Rationale((str(number),)), "pos") for number in range(n_versions * n_each)]
-    data = TrainingPairs(pairs, [], n_versions)
-    epochs = [data.numbers(epoch + step).tolist() for step in range(n_versions)]
-    assert sorted(np.concatenate(epochs).tolist()) == list(range(len(pairs)))
-    assert data.numbers(epoch).tolist() == data.numbers(epoch + n_versions).tolist()
-    assert data.numbers(0).tolist() == list(range(n_each))
 
 
 def test_a_predictor_reads_one_version_an_epoch(quick: ClassifierConfig, monkeypatch: pytest.MonkeyPatch) -> None:

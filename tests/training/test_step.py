@@ -15,23 +15,11 @@ from fresh.methods.config import METHODS
 from fresh.methods.registry import train_method
 from fresh.metrics.classification import macro_f1
 from fresh.nn.classifier import Classifier
-from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import Text
 from fresh.training.distributed import ProcessGroup
 from fresh.training.step import Bf16Weights, RunningMean, TrainStep
-from training_toys import (
-    CPU,
-    SIZES,
-    STEP_CONFIG,
-    Limited,
-    distance,
-    loss_of,
-    make_steps,
-    network,
-    same,
-    step_through,
-)
+from networks import read, untrained
+from training_toys import CPU, SIZES, STEP_CONFIG, Limited, distance, loss_of, make_steps, network, same, step_through
 
 MEMORY = "Out of GPU memory: smaller batches"
 
@@ -127,9 +115,7 @@ def test_out_of_memory_a_batch_is_read_in_parts(most: int, warned: list[warnings
     assert len(loss.calls) - len(read) <= 4  # it is not tried again in the next steps
 
 
-def test_parts_are_halved_until_they_fit_and_the_next_epoch_tries_whole_batches(
-    warned: list[warnings.WarningMessage],
-) -> None:
+def test_parts_are_halved_until_they_fit_in_each_epoch(warned: list[warnings.WarningMessage]) -> None:
     model = plain()
     loss = Limited(model, 2)
     step = step_through(model, loss, [8, 8])
@@ -143,17 +129,14 @@ def test_parts_are_halved_until_they_fit_and_the_next_epoch_tries_whole_batches(
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), RuntimeError("CUDA error: out of memory")])
-def test_gradients_from_before_memory_ran_out_do_not_count_twice(
-    error: RuntimeError, warned: list[warnings.WarningMessage]
-) -> None:
+def test_gradients_before_an_error_count_once(error: RuntimeError, warned: list[warnings.WarningMessage]) -> None:
     whole, broken = plain(), plain()
     step_through(whole, loss_of(whole), [8])
-    calls = [0]
+    errors = iter([None, error])  # in the second of two parts
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
-        calls[0] += 1
-        if calls[0] == 2:  # the second of two parts
-            raise error
+        if raised := next(errors, None):
+            raise raised
         return loss_of(broken)(numbers, width, dense)
 
     step_through(broken, loss, [8], n_parts=2)
@@ -233,22 +216,16 @@ def test_a_running_mean_of_no_texts_is_0_and_is_not_saved() -> None:
 TEXTS = [Text(("good", "film")), Text(("bad", "old", "story", "of", "two", "men"))]
 
 
-def classifier(folder: Path, **settings: object) -> Classifier:
-    torch.manual_seed(0)
-    config = from_mapping(NetworkConfig, {"encoder": str(folder), "layers": "all", "dropout": 0.0, **settings})
-    return Classifier(load_encoder(str(folder)), ["a", "b"], config)
-
-
 def backward(model: Classifier) -> None:
     """Compute gradients as a training step does."""
     with torch.autocast("cpu", torch.bfloat16):
-        logits = model(model.collate(model.tokenizer(TEXTS))).logits
+        logits = model(read(model, TEXTS)).logits
     nn.functional.cross_entropy(logits.float(), torch.tensor([0, 1])).backward()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "mpnet", "modernbert"])
 def test_gradients_are_those_of_an_encoder_of_16_bits(kind: str, encoders: dict[str, Path]) -> None:
-    model = classifier(encoders[kind])
+    model = untrained(encoders[kind], dropout=0)
     half = copy.deepcopy(model)
     for weight in half.body.parameters():
         weight.data = weight.data.bfloat16()
@@ -260,18 +237,14 @@ def test_gradients_are_those_of_an_encoder_of_16_bits(kind: str, encoders: dict[
     assert (inside, model.body.dtype) == (torch.bfloat16, torch.float32)
     assert all(weight.grad is None for weight in model.body.parameters())
     rounded.accumulate_grads()
-    expected = {name: weight.grad for name, weight in half.named_parameters()}
-    gradients = {name: weight.grad for name, weight in model.named_parameters()}
-    assert any(gradient is not None and bool(gradient.any()) for gradient in gradients.values())
-    for name, gradient in gradients.items():
-        other = expected[name]
-        assert (gradient is None) == (other is None), name
-        if gradient is not None and other is not None:  # equal, and of 32 bits
-            torch.testing.assert_close(gradient, other.float(), rtol=0, atol=0, msg=name)
+    assert any(weight.grad is not None and weight.grad.any() for weight in model.body.parameters())
+    for (name, weight), other in zip(model.named_parameters(), half.parameters(), strict=True):
+        expected = None if other.grad is None else other.grad.float()
+        torch.testing.assert_close(weight.grad, expected, rtol=0, atol=0, msg=name)
 
 
 def test_rounded_gradients_add_up_and_can_be_dropped(encoders: dict[str, Path]) -> None:
-    model = classifier(encoders["bert"])
+    model = untrained(encoders["bert"], dropout=0)
     rounded, weight = Bf16Weights(model), model.encoder.word_embeddings.weight
     totals: list[Tensor] = []
     for finish in ((rounded.accumulate_grads, rounded.accumulate_grads), (rounded.zero_grad, rounded.accumulate_grads)):
@@ -286,7 +259,7 @@ def test_rounded_gradients_add_up_and_can_be_dropped(encoders: dict[str, Path]) 
 
 
 def test_rounded_weights_follow_the_exact_ones_and_are_swapped_out(encoders: dict[str, Path]) -> None:
-    model = classifier(encoders["bert"])
+    model = untrained(encoders["bert"], dropout=0)
     rounded, weight = Bf16Weights(model), model.encoder.word_embeddings.weight
     with torch.no_grad():
         weight.add_(1)
@@ -299,7 +272,7 @@ def test_rounded_weights_follow_the_exact_ones_and_are_swapped_out(encoders: dic
 
 
 def test_frozen_weights_are_rounded_too_and_get_no_gradient(encoders: dict[str, Path]) -> None:
-    model = classifier(encoders["bert"], layers=1)
+    model = untrained(encoders["bert"], layers=1, dropout=0)
     rounded = Bf16Weights(model)
     with rounded.swapped_in():
         assert {weight.dtype for weight in model.body.parameters()} == {torch.bfloat16}

@@ -140,7 +140,6 @@ def fit_joint(
         train,
         context,
         inputs.device,
-        can_record=model.reader.windows.size is None,  # each batch has windows of its own
         # With 16-bit weights, one gate in eight learned nothing: macro-F1 of Lei et al. on SST, .684 against .811 with
         # exact ones, which cost a gate an eighth of its time.
         can_round=False,

@@ -76,9 +76,27 @@ class Batch:
         return tokens | mask | {name: values for name, values in optional.items() if name in accepted}
 
     def repeat(self, times: int) -> "Batch":
-        """Repeat the whole batch several times."""
+        """Repeat the tokens of the whole batch several times."""
         tensors = {name: getattr(self, name).repeat(times, 1) for name in (*_TOKEN_FIELDS, "mask")}
-        return replace(self, **tensors, n_words=self.n_words * times, n_read=self.n_read * times)
+        return replace(self, **tensors, n_words=(), n_read=())
+
+
+class FlatRows:
+    """Where rows of different lengths are in a flat tensor, one after the other."""
+
+    def __init__(self, lengths: IntArray, device: torch.device) -> None:
+        self.lengths = torch.from_numpy(lengths).to(device)
+        self.starts = torch.from_numpy(np.cumsum(lengths) - lengths).to(device)
+
+    def places(self, numbers: Tensor, width: int) -> tuple[Tensor, Tensor]:
+        """Put some rows side by side: where their values are, and which of these are real. Shapes: (rows, width)."""
+        steps = torch.arange(width, device=self.starts.device)
+        is_real = steps < self.lengths[numbers].unsqueeze(1)
+        return torch.where(is_real, self.starts[numbers].unsqueeze(1) + steps, 0), is_real
+
+
+MakeBatch = Callable[[Tensor, int, bool], Batch]
+"""Makes a batch from the numbers of texts, its width, and whether all texts are that long."""
 
 
 class Collator:
@@ -97,39 +115,28 @@ class Collator:
         # Padding needs a valid position; that of the first token exists in every encoder.
         fill = [padding, 0, *table.positions[:1].tolist(), NO_WORD]
         self._padding = torch.tensor(fill, dtype=torch.int32, device=device)[:, None, None]
-        self._starts = torch.from_numpy(table.starts[:-1]).to(device)
-        self._n_tokens = torch.from_numpy(self.lengths).to(device)
+        self.rows = FlatRows(self.lengths, device)
 
-    def __call__(self, numbers: IntArray) -> Batch:
-        """Put some texts side by side."""
-        batch = self.batch(torch.from_numpy(numbers).to(self.device), *self.shape_of(numbers))
-        return self.with_n_words(batch, numbers)
+    def __call__(self, numbers: IntArray, read: MakeBatch | None = None, device: torch.device | None = None) -> Batch:
+        """Put some texts side by side, in a batch as wide as the longest.
 
-    def with_n_words(self, batch: Batch, numbers: IntArray) -> Batch:
-        """Return a batch that knows how many words its texts have, and how many of them are read."""
+        :param read: Makes the batch from numbers on a device; by default, `batch` on that of this collator.
+        """
+        lengths = self.lengths[numbers]
+        width, dense = int(lengths.max()), bool((lengths == lengths.max()).all())
+        batch = (read or self.batch)(torch.from_numpy(numbers).to(device or self.device), width, dense)
         n_words, n_read = self.table.n_words[numbers], self.table.n_read[numbers]
         return replace(batch, n_words=tuple(n_words.tolist()), n_read=tuple(n_read.tolist()))
-
-    def shape_of(self, numbers: IntArray) -> tuple[int, bool]:
-        """Return the tokens of the longest of some texts, and whether all of them are that long."""
-        lengths = self.lengths[numbers]
-        return int(lengths.max()), bool((lengths == lengths.max()).all())
 
     def batch(self, numbers: Tensor, width: int, dense: bool, states: Tensor | None = None) -> Batch:
         """Put some texts side by side without leaving the device.
 
         :param states: Output of the frozen layers for all tokens of the table, one row per token.
         """
-        places, is_token = self.places(numbers, width)
+        places, is_token = self.rows.places(numbers, width)
         ids, types, positions, word_of = torch.where(is_token, self._tokens[:, places], self._padding).long()
         hidden = None if states is None else states[places].float()
         return Batch(ids, types, positions, word_of, is_token.long(), dense, hidden=hidden)
-
-    def places(self, numbers: Tensor, width: int) -> tuple[Tensor, Tensor]:
-        """Find the tokens of some texts in the flat arrays, and which of them are real. Shapes: (texts, width)."""
-        steps = torch.arange(width, device=self.device)
-        is_token = steps < self._n_tokens[numbers].unsqueeze(1)
-        return torch.where(is_token, self._starts[numbers].unsqueeze(1) + steps, 0), is_token
 
 
 def sum_by_word(values: Tensor, batch: Batch) -> list[NDArray[np.float64]]:

@@ -1,6 +1,6 @@
 """The network that classifies words and a query, and knows neither documents nor rationales."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -21,7 +21,6 @@ from fresh.nn.tokenizer import Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 
-ABOUT = "classifier.json"
 # How far the start token's vector may be off when the last layer runs for it alone.
 TOLERANCE = 1e-4
 
@@ -38,9 +37,11 @@ class Output(NamedTuple):
 class Classifier(Network):
     """An encoder, its pooling and a linear head; for texts in windows, an attentive head."""
 
+    ABOUT = "classifier.json"
+
     def __init__(self, encoder: Encoder, labels: Sequence[str], config: NetworkConfig) -> None:
         head = AttentiveHead if config.long == "chunk" else LinearHead
-        super().__init__(encoder, config, head(encoder.width, len(labels), config.dropout))
+        super().__init__(encoder, config, head(encoder.width, len(labels), config.dropout), {"labels": labels})
         self.labels = tuple(labels)
         self.can_skip_rows = self._try_skipping_rows()
         """Whether the last layer may run for the start token alone."""
@@ -110,7 +111,13 @@ class Classifier(Network):
         """Compute the probability of each label for each text. Shape: (texts, labels)."""
         return self.probabilities_of(self.tokenizer(texts), progress, name)
 
-    def probabilities_of(self, table: TokenTable, progress: Progress = SILENT, name: str = "") -> NDArray[np.float64]:
+    def probabilities_of(
+        self,
+        table: TokenTable,
+        progress: Progress = SILENT,
+        name: str = "",
+        collate: Callable[[IntArray], Batch] | None = None,
+    ) -> NDArray[np.float64]:
         """Compute the same for encoded texts. Shape: (texts, labels)."""
         found = np.zeros((len(table), len(self.labels)))
         with torch.inference_mode(), progress.task(name, len(table)) as advance:
@@ -120,17 +127,13 @@ class Classifier(Network):
                 found[numbers] = self(batch).logits.double().softmax(-1).cpu().numpy()
                 advance(len(numbers), "")
 
-            self.for_each_batch(table, classify)
+            self.for_each_batch(table, classify, collate=collate)
         return found
-
-    def save(self, folder: Path) -> None:
-        """Save the network to a folder."""
-        self.save_parts(folder, ABOUT, {"labels": self.labels})
 
     @classmethod
     def load(cls, folder: Path, device: str = "auto") -> Self:
         """Load a saved classifier."""
-        encoder, config, about = load_parts(folder, ABOUT)
+        encoder, config, about = load_parts(folder, cls.ABOUT)
         classifier = cls(encoder, about["labels"], config)
         if classifier.has_random_pooler:
             raise EncoderError(

@@ -73,7 +73,6 @@ class _MemoryBudget:
     has_warned: bool = False
 
     def shrink(self) -> None:
-        """Halve the budget."""
         self.divisor, self.n_succeeded = 2 * self.divisor, 0
         torch.cuda.empty_cache()  # torch keeps memory that it has freed, which other libraries cannot use
         self.warn()
@@ -92,7 +91,6 @@ class _MemoryBudget:
         return True
 
     def warn(self) -> None:
-        """Warn, once per process, that memory ran out."""
         if not self.has_warned:
             self.has_warned = True
             warnings.warn(OUT_OF_MEMORY, RuntimeWarning, stacklevel=3)

@@ -94,12 +94,8 @@ class AttentiveHead(nn.Module):
         is_word = word_mask(n_words, words.shape[1])
         scores = linear_fp32(self.importance, torch.tanh(self.key(states))).squeeze(-1).masked_fill(~is_word, LOG_ZERO)
         weights = scores.softmax(-1) * is_word  # a text without words has no weights
-        return self.classify(states, weights), weights
-
-    def classify(self, states: Tensor, weights: Tensor) -> Tensor:
-        """Classify the weighted sum of words. Shape: (texts, labels)."""
         summed = (weights.unsqueeze(-1).to(states.dtype) * states).sum(1)
-        return linear_fp32(self.out, self.dropout(functional.relu(self.middle(summed))))
+        return linear_fp32(self.out, self.dropout(functional.relu(self.middle(summed)))), weights
 
 
 class TokenHead(nn.Module):
@@ -131,8 +127,7 @@ class _Recurrent(nn.Module):
         self.backwards = nn.LSTM(width, RECURRENT_WIDTH, batch_first=True)
 
     def train(self, mode: bool = True) -> Self:
-        """Stay in training mode."""
-        # There is no dropout here, and cuDNN computes no gradients in evaluation mode.
+        # Always in training mode: there is no dropout here, and cuDNN computes no gradients in evaluation mode.
         return super().train()
 
     def forward(self, words: Tensor, n_words: Tensor) -> Tensor:
@@ -193,7 +188,6 @@ class _WordMax(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Pass each gradient to the token that had the maximum."""
         index, is_first = ctx.saved_tensors
         return functional.pad(gradient, (0, 0, 0, 1)).gather(1, index) * is_first, None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -53,10 +53,14 @@ class SplitEncoder(NamedTuple):
 class Network(nn.Module):
     """An encoder and a head above it."""
 
+    ABOUT: ClassVar[str]
+    """The file that says what a saved network is."""
     head: nn.Module
 
-    def __init__(self, encoder: Encoder, config: NetworkConfig, head: nn.Module) -> None:
+    def __init__(self, encoder: Encoder, config: NetworkConfig, head: nn.Module, about: Mapping[str, Any]) -> None:
         super().__init__()
+        self.about = about
+        """What the network is made from, besides an encoder and settings."""
         self.encoder = encoder
         self.config = config
         self.lock = _Lock()
@@ -161,8 +165,8 @@ class Network(nn.Module):
         share *= self.budget_share
         run_batches(table.lengths, self.device, lambda numbers: work(numbers, collate(numbers)), share)
 
-    def save_parts(self, folder: Path, name: str, about: Mapping[str, Any]) -> None:
-        """Save the encoder, the head and, in a file of the given name, a record of what they are."""
+    def save(self, folder: Path) -> None:
+        """Save the encoder, the head and a record of what they are to a folder."""
         with quiet():
             self.body.save_pretrained(folder)
             self.encoder.tokenizer.save_pretrained(folder)
@@ -171,8 +175,8 @@ class Network(nn.Module):
         encoder = self.encoder.name
         network = replace(self.config, encoder=Path(encoder).name if Path(encoder).is_dir() else encoder)  # no path
         identity = {"encoder_identity": self.encoder.identity} if self.encoder.identity else {}
-        record = {**about, "pooling": self.encoder.pooling, "network": asdict(network), **identity}
-        (folder / name).write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        record = {**self.about, "pooling": self.encoder.pooling, "network": asdict(network), **identity}
+        (folder / self.ABOUT).write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def load_head(self, folder: Path) -> Self:
         """Load the weights of the head."""

@@ -12,12 +12,11 @@ from torch.nn import functional
 from fresh.attribution.support_model import text_of
 from fresh.document import Document, Mask, Saliency
 from fresh.metrics.plausibility import token_f1
-from fresh.nn.batch import Batch, IntArray, TokenTable
-from fresh.nn.batching import run_batches
+from fresh.nn.batch import Batch, FlatRows, IntArray, TokenTable
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import load_encoder
 from fresh.nn.heads import word_mask
-from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
+from fresh.nn.token_classifier import Kind, TokenClassifier
 from fresh.selection.discretizers import Discretizer
 from fresh.selection.extractors import select_masks
 from fresh.training.config import ClassifierConfig
@@ -72,7 +71,6 @@ class Tagger:
             config.train,
             context,
             inputs.device,
-            can_record=config.network.long != "chunk",
             texts_of_epoch=lambda _epoch: learned,
         )
         context.progress.say(job.describe(inputs.about))
@@ -93,8 +91,8 @@ def _score_table(
     # 2 % (minilm) and 11 % (mpnet) of the words of SST tied. Apple's GPUs have no double precision.
     precision = torch.float32 if network.device.type == "mps" else torch.float64
 
-    def work(numbers: IntArray) -> None:
-        outputs, n_words = network(read(numbers))
+    def work(numbers: IntArray, batch: Batch) -> None:
+        outputs, n_words = network(batch)
         rows = network.probabilities(outputs.to(precision), n_words).cpu().double().numpy()
         for number, row in zip(numbers.tolist(), rows, strict=True):
             n_read, scores = int(table.n_read[number]), np.zeros(len(documents[number].words))
@@ -102,7 +100,7 @@ def _score_table(
             saliencies[number] = Saliency(scores, "", documents[number].id, n_read)
 
     with torch.no_grad():
-        run_batches(table.lengths, network.device, work, network.budget_share)
+        network.for_each_batch(table, work, collate=read)
     return [saliencies[number] for number in range(len(documents))]
 
 
@@ -120,7 +118,8 @@ def make_tag_losses(network: TokenClassifier, targets: Targets) -> Callable[[Ten
     The loss of a text is a mean over its words, or 0 if it has no mask.
     """
     rows = [np.zeros(len(document.words)) if mask is None else mask.kept for document, mask in targets]
-    values = WordValues.of(rows, network.device)
+    flat = FlatRows(np.array([len(row) for row in rows], dtype=np.int64), network.device)
+    values = torch.from_numpy(np.concatenate([*rows, np.zeros(1)]).astype(np.float32)).to(network.device)
     has_mask = torch.tensor([mask is not None for _, mask in targets], device=network.device)
     kept = np.concatenate([np.empty(0, np.bool_), *(mask.kept for _, mask in targets if mask is not None)])
     # Dropped words per kept word: at ratio 0.2, a tagger that keeps nothing would be right about four words of five.
@@ -128,7 +127,8 @@ def make_tag_losses(network: TokenClassifier, targets: Targets) -> Callable[[Ten
 
     def losses(numbers: Tensor, outputs: Tensor, n_words: Tensor) -> Tensor:
         logits, divisors = network.keep_logits(outputs), n_words.clamp(min=1)  # what fills up a batch has no words
-        wanted = values.take(numbers, logits.shape[1])
+        places, is_word = flat.places(numbers, logits.shape[1])
+        wanted = values[places] * is_word
         if network.head.chain is not None:
             return -network.head.chain.log_likelihood(logits, wanted, n_words) / divisors * has_mask[numbers]
         each = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none", pos_weight=weight)

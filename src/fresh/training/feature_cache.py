@@ -15,14 +15,14 @@ from rich.filesize import decimal
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from fresh.nn.batch import Batch, Collator, IntArray, TokenTable
-from fresh.nn.batching import run_batches
+from fresh.nn.batch import Batch, Collator, FlatRows, IntArray, MakeBatch, TokenTable
 from fresh.nn.network import Network
 from fresh.progress import Progress
 from fresh.training.config import EngineConfig
 
 _SHARE = 0.5
 """Share of the free memory that the cache may take."""
+_FILE = "a temporary file"
 
 
 class FeatureStore:
@@ -30,8 +30,7 @@ class FeatureStore:
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
-        self._in_memory: dict[str, Tensor] = {}
-        self._in_files: dict[str, Tensor] = {}
+        self._rows: dict[str, tuple[Tensor, str]] = {}
 
     def fetch(
         self,
@@ -48,20 +47,17 @@ class FeatureStore:
         :param fill: Writes all rows into a tensor.
         """
         n_bytes = shape[0] * shape[1] * dtype.itemsize
-        if key not in self._in_memory and key not in self._in_files:
+        if key not in self._rows:
+            if n_bytes > _free_bytes(device):  # what was cached in memory earlier makes room
+                self._rows = {key: kept for key, kept in self._rows.items() if kept[1] == _FILE}
             if n_bytes > _free_bytes(device):
-                self._in_memory = {}  # what was cached earlier makes room
-            in_file = n_bytes > _free_bytes(device)
-            if in_file:
-                rows = _map_file(n_bytes).view(dtype).view(shape)
+                rows, place = _map_file(n_bytes).view(dtype).view(shape), _FILE
             else:
                 rows = torch.empty(shape, dtype=dtype, device=device)
+                place = "GPU memory" if rows.is_cuda else "memory"
             fill(rows)
-            (self._in_files if in_file else self._in_memory)[key] = rows
-        if key in self._in_files:
-            return self._in_files[key], "a temporary file"
-        rows = self._in_memory[key]
-        return rows, "GPU memory" if rows.is_cuda else "memory"
+            self._rows[key] = rows, place
+        return self._rows[key]
 
 
 def _free_bytes(device: torch.device) -> float:
@@ -94,15 +90,13 @@ class CachedInputs:
     tokens: Collator
     device: torch.device
     """Where batches are gathered: a GPU, if all that is needed is there."""
-    read: Callable[[Tensor, int, bool], Batch]
-    """Makes a batch from the numbers of texts, its width, and whether all texts are that long."""
+    read: MakeBatch
     about: str
     """How often the layers run, and where their output is cached."""
 
     def collate(self, numbers: IntArray) -> Batch:
         """Make a batch as wide as the longest of some texts."""
-        batch = self.read(torch.from_numpy(numbers).to(self.device), *self.tokens.shape_of(numbers))
-        return self.tokens.with_n_words(batch, numbers)
+        return self.tokens(numbers, self.read, self.device)
 
 
 def cache_inputs(
@@ -119,25 +113,24 @@ def cache_inputs(
     def fill(rows: Tensor) -> None:
         with torch.inference_mode(), progress.task("frozen layers", len(table)) as advance:
 
-            def work(numbers: IntArray) -> None:
-                batch = tokens(numbers)
+            def work(numbers: IntArray, batch: Batch) -> None:
                 hidden = network.windows.run(split.lower, batch)
-                places, is_token = tokens.places(torch.from_numpy(numbers).to(device), batch.mask.shape[1])
+                places, is_token = tokens.rows.places(torch.from_numpy(numbers).to(device), batch.mask.shape[1])
                 rows.index_copy_(0, places[is_token].to(rows.device), hidden[is_token].to(rows.device, rows.dtype))
                 advance(len(numbers), "")
 
-            run_batches(table.lengths, device, work, network.budget_share)
+            network.for_each_batch(table, work, collate=tokens)
 
     key, shape = _cache_key(network.n_frozen, split.lower, table, dtype), (len(table.ids), network.encoder.width)
     states, place = store.fetch(key, shape, dtype, device, fill)
     about = f"{network.n_frozen} frozen layers run once; their output ({decimal(states.nbytes)}) is kept in {place}"
     if states.device == device:
         return CachedInputs(table, tokens, device, partial(tokens.batch, states=states), about)
-    index = Collator(table, states.device, padding=0)  # finds places only
+    rows = FlatRows(table.lengths, states.device)
 
     def read_from_file(numbers: Tensor, width: int, dense: bool) -> Batch:
         # Rows are gathered on the CPU, from the mapped file, and then copied to the GPU.
-        places, _ = index.places(numbers, width)
+        places, _ = rows.places(numbers, width)
         hidden = states[places].pin_memory().to(device, non_blocking=True)
         return replace(tokens.batch(numbers.to(device, non_blocking=True), width, dense), hidden=hidden.float())
 

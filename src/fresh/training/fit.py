@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from fresh.metrics.classification import macro_f1
 from fresh.nn.batch import IntArray
-from fresh.nn.batching import run_batches
 from fresh.nn.classifier import Classifier, Output
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import load_encoder
@@ -22,7 +21,7 @@ from fresh.training.checkpoint import load_finished
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.distributed import process_group
 from fresh.training.feature_cache import CachedInputs, cache_inputs
-from fresh.training.loop import RunContext, TrainingJob, fit_side_by_side, fixed_seed, uses_bf16
+from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed, uses_bf16
 from fresh.training.step import Loss
 
 Item = TypeVar("Item")
@@ -58,7 +57,7 @@ def train_classifiers(
     if len(configs) == 1 and load_finished(context.checkpoint_path, classifiers[0], train.epochs, train.patience):
         return classifiers
     context = replace(context, feature_store=context.store(train))
-    fit_side_by_side([prepare(*each, context) for each in zip(classifiers, data, configs, strict=True)])
+    fit(*(prepare(*each, context) for each in zip(classifiers, data, configs, strict=True)))
     return classifiers
 
 
@@ -82,7 +81,8 @@ def prepare(
     """Do all that comes before the first step of a classifier: tokenize the texts, run the frozen layers."""
     train = config.train
     inputs, dev_inputs = (
-        encode(classifier, [text for text, _ in pairs], train, context) for pairs in (data.train, data.dev)
+        encode(classifier, [text for text, _ in pairs], train, context)
+        for pairs in (data.train, process_group().shard(data.dev))
     )
     targets = torch.tensor([classifier.labels.index(label) for _, label in data.train], device=classifier.device)
 
@@ -90,16 +90,10 @@ def prepare(
         # In 32 bits even where the network computes in 16: answers that are nearly alike must not tie.
         return functional.cross_entropy(output.logits.float(), targets[batch.numbers], reduction="none")
 
+    loss = make_loss(classifier, inputs, losses, train)
+    validate = _make_validate(classifier, dev_inputs, [label for _, label in data.dev])
     job = TrainingJob(
-        classifier,
-        inputs.table.lengths,
-        make_loss(classifier, inputs, losses, train),
-        _make_validate(classifier, dev_inputs, [label for _, label in data.dev]),
-        train,
-        context,
-        inputs.device,
-        can_record=config.network.long != "chunk",
-        texts_of_epoch=None if data.n_versions == 1 and data.only is None else data.numbers,
+        classifier, inputs.table.lengths, loss, validate, train, context, inputs.device, texts_of_epoch=data.numbers
     )
     context.progress.say(job.describe(inputs.about))
     return job
@@ -142,23 +136,16 @@ def make_loss(
 
 
 def _make_validate(classifier: Classifier, inputs: CachedInputs, gold: Sequence[str]) -> Callable[[], float]:
-    """Make the function that measures dev macro-F1; several processes share the texts."""
-    group = process_group()
-    shard = np.array(group.shard(range(len(inputs.table))), dtype=np.int64)
-    lengths = inputs.table.lengths[shard]
+    """Make the function that measures dev macro-F1.
+
+    :param inputs: This process's share of the texts.
+    """
 
     def validate() -> float:
-        probabilities = np.zeros((len(shard), len(classifier.labels)))
-
-        def work(places: IntArray) -> None:
-            logits = classifier(inputs.collate(shard[places])).logits
-            probabilities[places] = logits.double().softmax(-1).cpu().numpy()
-
-        with torch.inference_mode():
-            run_batches(lengths, classifier.device, work, classifier.budget_share)
+        probabilities = classifier.probabilities_of(inputs.table, collate=inputs.collate)
         if not np.isfinite(probabilities).all():
             raise ValueError("Training diverged: probabilities are not finite. Lower the learning_rate.")
-        predicted = group.gather(probabilities.argmax(1).tolist())
+        predicted = process_group().gather(probabilities.argmax(1).tolist())
         return macro_f1(gold, [classifier.labels[number] for number in predicted], classifier.labels)
 
     return validate

@@ -2,7 +2,7 @@
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,6 +17,7 @@ from fresh.nn.attention import without_padding
 from fresh.nn.batch import IntArray
 from fresh.nn.batching import BatchSpec, bucketed_batches, padding_share
 from fresh.nn.device import without_cudnn_attention
+from fresh.nn.network import Network
 from fresh.progress import SILENT, Advance, Progress
 from fresh.text import plural
 from fresh.training.checkpoint import BestState, Checkpoint, CheckpointWriter, Retention, restore
@@ -77,8 +78,6 @@ class TrainingJob:
     context: RunContext
     device: torch.device
     """Where batches are gathered, so where the loss expects the numbers of texts."""
-    can_record: bool = True
-    """Whether a step of one shape always does the same work, so that a CUDA graph can replay it."""
     can_round: bool = True
     """Whether encoders may compute with bf16 weights where training computes in bf16."""
     texts_of_epoch: Callable[[int], IntArray] | None = None
@@ -90,8 +89,10 @@ class TrainingJob:
     @property
     def uses_graphs(self) -> bool:
         """Whether steps are recorded as CUDA graphs."""
-        is_possible = self.device.type == "cuda" and process_group().size == 1
-        return is_possible and self.can_record and self.config.engine.recording
+        # In windows, steps of one shape differ: each batch has windows of its own.
+        in_windows = any(isinstance(part, Network) and part.windows.size for part in self.model.modules())
+        is_possible = self.device.type == "cuda" and process_group().size == 1 and not in_windows
+        return is_possible and self.config.engine.recording
 
     def batches(self, epoch: int) -> list[BatchSpec]:
         """Put the texts of an epoch into batches."""
@@ -110,23 +111,16 @@ class TrainingJob:
         return f"{self.context.name}: {plural(len(self.lengths), 'text')}, {padding:.1%} padding; {layers}."
 
 
-def fit(job: TrainingJob) -> tuple[float, ...]:
-    """Train a network, and leave it with its best weights.
-
-    :return: The dev score of each epoch.
-    """
-    [scores] = fit_side_by_side([job])
-    return scores
-
-
-def fit_side_by_side(jobs: Sequence[TrainingJob]) -> list[tuple[float, ...]]:
-    """Train several networks: on a GPU at the same time, one after the other elsewhere."""
+def fit(*jobs: TrainingJob) -> None:
+    """Train networks, and leave them with their best weights: on a GPU side by side, elsewhere one after the other."""
     context, stop = jobs[0].context, threading.Event()
     name = context.name if len(jobs) == 1 else f"{context.name} x {len(jobs)}"
     n_steps = sum(len(job.batches(0)) * job.config.epochs for job in jobs)
     with _deterministic(), context.progress.task(name, n_steps) as advance:
         if not all(job.uses_graphs for job in jobs):
-            return [_train(job, advance) for job in jobs]
+            for job in jobs:
+                _train(job, advance)
+            return
 
         def advance_unless_stopped(n_steps: int, note: str) -> None:
             if stop.is_set():
@@ -137,13 +131,13 @@ def fit_side_by_side(jobs: Sequence[TrainingJob]) -> list[tuple[float, ...]]:
         # turns in one thread, 36.7 s in a thread each.
         with ThreadPoolExecutor(len(jobs)) as threads:
             try:
-                return list(threads.map(lambda job: _train(job, advance_unless_stopped), jobs))
+                list(threads.map(lambda job: _train(job, advance_unless_stopped), jobs))
             except BaseException:  # also Ctrl-C, which only the main thread gets: others would train to the end
                 stop.set()
                 raise
 
 
-def _train(job: TrainingJob, advance: Advance) -> tuple[float, ...]:
+def _train(job: TrainingJob, advance: Advance) -> None:
     config, context, model, group = job.config, job.context, job.model, process_group()
     bf16 = uses_bf16(config, next(model.parameters()).device)
     kind = GraphedTrainStep if job.uses_graphs else TrainStep
@@ -174,7 +168,6 @@ def _train(job: TrainingJob, advance: Advance) -> tuple[float, ...]:
             Checkpoint.of(model, other).write(path.parent / name / path.name)
     model.load_state_dict(best.weights, strict=False)
     model.eval()
-    return tuple(best.scores)
 
 
 def train_epoch(job: TrainingJob, step: TrainStep, epoch: int, advance: Advance) -> int | None:
