@@ -16,7 +16,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fresh.document import Mask, Saliency
-from fresh.selection._topk import GrowingWindow
 from fresh.selection.discretizers import (
     DISCRETIZERS,
     Contiguous,
@@ -27,7 +26,7 @@ from fresh.selection.discretizers import (
     LearnedTopK,
     Threshold,
     TopK,
-    _budgets,
+    _growing_windows,
     budget,
     discretizer_from_dict,
     discretizer_to_dict,
@@ -80,11 +79,9 @@ def test_the_budget_is_right_for_every_ratio_of_two_decimals() -> None:
         assert [budget(n, percent / 100) for n in range(1, 300)] == [-(-n * percent // 100) for n in range(1, 300)]
 
 
-@given(st.lists(st.integers(0, 10**12), max_size=20), ratios() | st.floats(0, 1))
-def test_budgets_agree_with_the_budget(n_words: list[int], ratio: float) -> None:
-    expected = [slow_budget(n, ratio) if n else 0 for n in n_words]
-    assert _budgets(np.array(n_words, dtype=np.int64), ratio).tolist() == expected
-    assert [budget(n, ratio) for n in n_words] == expected
+@given(st.integers(0, 10**12), ratios() | st.floats(0, 1))
+def test_the_budget_agrees_with_decimals(n_words: int, ratio: float) -> None:
+    assert budget(n_words, ratio) == slow_budget(n_words, ratio)
 
 
 # Each document by itself
@@ -210,7 +207,7 @@ def test_a_global_budget_is_spent_greedily(n_stacked: int, corpus: list[Saliency
     rows = [exact(s) for s in corpus]
     lengths, gains = slow_global_contiguous(rows, ratio, ratio * part)
     discretizer = GlobalContiguous(ratio, ratio * part)
-    with patch("fresh.selection._topk.N_STACKED", n_stacked):
+    with patch("fresh.selection.discretizers.N_STACKED", n_stacked):
         assert kept(GlobalTopK(ratio, ratio * part).select(corpus)) == slow_global_top_k(rows, ratio, ratio * part)
         assert kept(discretizer.select(corpus)) == as_words(rows, lengths)
         assert discretizer.learn(corpus).cutoff == min(gains, default=None)
@@ -218,7 +215,7 @@ def test_a_global_budget_is_spent_greedily(n_stacked: int, corpus: list[Saliency
 
 @pytest.mark.parametrize("scores", ["attention", "signed"])
 def test_plain_python_keeps_the_same_words(scores: str) -> None:
-    with patch("fresh.selection._topk.N_STACKED", 1000):
+    with patch("fresh.selection.discretizers.N_STACKED", 1000):
         rows = runpy.run_path(str(BENCHMARK))["rows"](400, 40, scores)
     assert [row["documents"] for row in rows] == [400] * 5
 
@@ -229,12 +226,9 @@ def test_plain_python_keeps_the_same_words(scores: str) -> None:
 def test_a_gain_is_the_exact_difference_rounded_once(scores: list[float], data: st.DataObject) -> None:
     assume(max(map(abs, scores)) < 1e300)
     length = data.draw(st.integers(1, len(scores) - 1))
-    window = GrowingWindow(np.array(scores), length)
-    before, gain = scores[window.start : window.start + length], window.gain
-    window.grow()
-    after = scores[window.start : window.start + length + 1]
-    assert gain == math.fsum([*after, *(-score for score in before)])
-    assert window.length == length + 1
+    (window, gain), (longer, _) = itertools.islice(_growing_windows(np.array(scores), length), 2)
+    assert gain == math.fsum([*scores[longer], *(-score for score in scores[window])])
+    assert (window.stop - window.start, longer.stop - longer.start) == (length, length + 1)
 
 
 @given(CORPORA, ratios(), st.integers(-4, 6))
