@@ -6,11 +6,10 @@ from functools import cache, partial
 
 from fresh._optional import optional_import
 from fresh.attribution import Scorer, ScorerFactory
-from fresh.attribution.support_model import SupportModel
+from fresh.attribution.support_model import SUPPORT, SupportModel
 from fresh.data.splits import Splits
 from fresh.methods.config import FreshConfig
 from fresh.methods.rationales import (
-    SUPPORT,
     ScoredSplits,
     build_scorer,
     check_rationales,
