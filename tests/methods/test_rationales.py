@@ -36,8 +36,7 @@ from fresh.selection.tagger import Tagger
 from fresh.training.config import TrainConfig
 from fresh.training.fit import TrainingPairs
 from fresh.training.loop import RunContext
-
-Configure = Callable[..., FreshConfig]
+from small import Configure
 
 SHARES = st.sampled_from((0.0, 0.1, 0.2, 0.25, 0.5, 0.75, 1.0)) | st.floats(0, 1)
 
