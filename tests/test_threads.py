@@ -105,10 +105,7 @@ def test_models_of_every_method_give_several_threads_the_same_answers(
 @pytest.mark.parametrize("n_threads", [2, 8])
 @pytest.mark.parametrize("architecture", ["bert", "mpnet", "modernbert"])
 def test_scorers_can_share_a_network(
-    architecture: str,
-    n_threads: int,
-    encoders: dict[str, Path],
-    support_of: Callable[[Path], SupportModel],
+    architecture: str, n_threads: int, encoders: dict[str, Path], support_of: Callable[[Path], SupportModel]
 ) -> None:
     def score(job: tuple[str, list[Document]], support: SupportModel | None = None) -> list[Saliency]:
         support = support or support_of(encoders[architecture])

@@ -10,15 +10,11 @@ import grimp
 import mypy.api
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from fresh.document import Document, Example, Mask
 from fresh.predictor import Predictor
 from fresh.rationale import Rationale
 from fresh.training.config import ClassifierConfig
-from strategies import masks, with_other_dropped_words
-from tiny import WORDS
 
 ROOT = Path(__file__).parent.parent
 FILM = Document.from_words(("a", "good", "film"), ("praise",), "film")
@@ -155,17 +151,6 @@ def test_a_predictor_runs_without_the_forbidden_modules() -> None:
 
 
 # 5. Answers
-
-
-@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_dropped_word_cannot_matter(predictor: Predictor, words: list[str], data: st.DataObject) -> None:
-    document = Document.from_words(words, ("praise",), "one")
-    mask = data.draw(masks(document))
-    other = data.draw(with_other_dropped_words(document, mask))
-    assert document.cut(mask) == other.cut(mask)
-    [answer], [same] = predictor.predict([document.cut(mask)]), predictor.predict([other.cut(mask)])
-    assert answer == same
 
 
 def test_a_kept_word_matters(predictor: Predictor) -> None:
