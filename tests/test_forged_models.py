@@ -227,14 +227,6 @@ def of_another_type(frame: str, tokenizer: dict[str, Any]) -> None:
             item["type_id"] = 7
 
 
-def number_beyond(tokenizer: dict[str, Any], number: int) -> None:
-    tokenizer["model"]["vocab"].update(film=number)
-
-
-def special_beyond(tokenizer: dict[str, Any]) -> None:
-    tokenizer["post_processor"]["special_tokens"]["[CLS]"].update(ids=[99999])
-
-
 IDS = r"^tokenizer\.json .*{half} .*model\.safetensors.* 118.*"
 
 
@@ -245,16 +237,16 @@ IDS = r"^tokenizer\.json .*{half} .*model\.safetensors.* 118.*"
         ("config", {"return_dict": False}, r"^config\.json .*{half} specifies return_dict: false.*Remove that line"),
         ("config", {"layer_norm_eps": -5.0}, r"^The network .*{half} .*finite.*config\.json or model\.safetensors is"),
         ("config", {"chunk_size_feed_forward": 7}, r"^{folder}.* is damaged: .*chunk size 7"),
-        ("tokenizer", lambda tokenizer: tokenizer["model"]["vocab"].pop("[UNK]"), r"^{folder}.*: .*Missing \[UNK\]"),
+        ("tokenizer", lambda found: found["model"]["vocab"].pop("[UNK]"), r"^{folder}.*: .*Missing \[UNK\]"),
+        ("tokenizer", lambda found: found["post_processor"].update(special_tokens={}), r"{folder}.* damaged: .*Panic"),
+        ("tokenizer", partial(of_another_type, "single"), "^{folder}.* is damaged: .*index out of range"),
+        ("tokenizer", lambda found: found["model"]["vocab"].update(film=118), IDS + r"film \(118\)"),
+        ("tokenizer", lambda found: found["model"]["vocab"].update(film=99999), IDS + r"film \(99999\)"),
         (
             "tokenizer",
-            lambda found: found["post_processor"].update(special_tokens={}),
-            r"{folder}.* damaged: .*PanicExc",
+            lambda found: found["post_processor"]["special_tokens"]["[CLS]"].update(ids=[999]),
+            IDS + r"\[CLS\] \(999\)",
         ),
-        ("tokenizer", partial(of_another_type, "single"), "^{folder}.* is damaged: .*index out of range"),
-        ("tokenizer", partial(number_beyond, number=118), IDS + r"film \(118\)"),
-        ("tokenizer", partial(number_beyond, number=99999), IDS + r"film \(99999\)"),
-        ("tokenizer", special_beyond, IDS + r"\[CLS\] \(99999\)"),
     ],
 )
 def test_a_network_that_cannot_read_is_refused(
@@ -300,10 +292,7 @@ TOP_K = {"name": "top_k", "ratio": 0.2}
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        *(
-            ({"format": version}, rf"has format {version}, .* reads format 2\. .*pip install -U")
-            for version in (3, "x")
-        ),
+        *(({"format": name}, rf"has format {name}, .* reads format 2\. .*pip install -U") for name in (3, "x")),
         ({"files": {}}, "which is not part of the model"),
         ({"files": {"predictor/config.json": 1, "": None}}, "has changed"),
         *(({"files": files}, LOAD) for files in ([], None, [1])),

@@ -202,13 +202,6 @@ def test_contiguous_finds_a_best_window_of_any_numbers(scores: Saliency, ratio: 
     assert mass(exact(scores), window) >= mass(exact(scores), slow_window(exact(scores), k)) - noise
 
 
-@given(CORPORA, st.integers(-4, 6))
-def test_a_threshold_is_a_filter(corpus: list[Saliency], cutoff: int) -> None:
-    rows = [s.scores.tolist() for s in corpus]
-    expected = [[w for w, s in enumerate(row) if s >= cutoff or w == row.index(max(row))] for row in rows]
-    assert kept(Threshold(cutoff).select(corpus)) == expected
-
-
 @pytest.mark.parametrize("discretizer", PER_INSTANCE)
 @given(corpus=st.lists(saliencies(any_numbers(), min_words=0, max_words=12), max_size=6))
 def test_other_documents_do_not_matter(discretizer: Discretizer, corpus: list[Saliency]) -> None:
