@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from safetensors.torch import load_file, save_file
 
 import small
-from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.document import Document
 from fresh.errors import EncoderError, ModelError
@@ -341,21 +341,15 @@ def test_a_file_that_is_missing_from_the_manifest_too_is_named(half: str, name: 
 
 @pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), MemoryError()])
 def test_an_error_of_the_machine_is_no_damage(folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def fail(*_arguments: object) -> None:
-        raise error
-
-    monkeypatch.setattr(Classifier, "load", fail)
+    monkeypatch.setattr(Classifier, "load", Mock(side_effect=error))
     with pytest.raises(type(error)) as caught:
         load(folder)
     assert caught.value is error
 
 
 def test_an_error_of_the_callers_scorer_is_no_damage(folder: Path) -> None:
-    def factory(_support: SupportModel) -> Any:
-        raise RuntimeError("no key for the service")
-
     with pytest.raises(RuntimeError, match=r"^no key for the service$"):
-        Rationalizer.from_pretrained(folder, scorer=factory)
+        Rationalizer.from_pretrained(folder, scorer=Mock(side_effect=RuntimeError("no key for the service")))
 
 
 # Random mutations: by accident, and by somebody who recomputes the digests

@@ -191,19 +191,12 @@ def test_other_files_are_never_touched(rationalizer: Rationalizer, tmp_path: Pat
 def test_a_failure_while_writing_leaves_the_old_model(
     step: str, error: BaseException, rationalizer: Rationalizer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    move = Path.rename
-
-    def fail(*_arguments: object) -> None:
-        raise error
-
-    def fail_for_new(self: Path, target: Path) -> Path:
-        return fail() if self.name == "new" else move(self, target)  # type: ignore[return-value, func-returns-value]
-
+    move, fail = Path.rename, Mock(side_effect=error)
     before = read_files(model_folder.parent)
     if step == "write":
         monkeypatch.setattr(fresh.rationalizer, "card_text", fail)
     else:
-        monkeypatch.setattr(Path, "rename", fail_for_new)
+        monkeypatch.setattr(Path, "rename", lambda self, target: (fail if self.name == "new" else move)(self, target))
     with pytest.raises(type(error)):
         rationalizer.save_pretrained(model_folder, overwrite=True)
     assert read_files(model_folder.parent) == before

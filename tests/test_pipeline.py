@@ -130,10 +130,8 @@ def test_verdicts_of_the_audit_are_in_the_report_and_on_the_page(
     assert all(verdict.name in page for verdict in report.verdicts)
 
 
-def fresh_config(*given: Any) -> FreshConfig:
-    config = resolve_settings(*given).method
-    assert isinstance(config, FreshConfig)
-    return config
+def method_settings(*given: Any) -> Any:
+    return resolve_settings(*given).method
 
 
 def test_all_wrong_settings_are_reported_at_once(splits: Splits) -> None:
@@ -154,10 +152,10 @@ def test_arguments_override_the_file_and_the_file_overrides_the_corpus(tmp_path:
     assert flat == resolve_settings("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
     file = tmp_path / "run.toml"
     file.write_text('scorer = "gradient"\nratio = 0.4\n[train]\nepochs = 12\nseed = 3\n', encoding="utf-8")
-    method = fresh_config("sst", tmp_path, file, {"train.epochs": "2"})
+    method = method_settings("sst", tmp_path, file, {"train.epochs": "2"})
     assert (method.scorer, method.ratio) == ("gradient", 0.4)
     assert (method.train.epochs, method.train.seed) == (2, 3)
-    assert fresh_config("sst", tmp_path, file, {"ratio": 0.5}).ratio == 0.5
+    assert method_settings("sst", tmp_path, file, {"ratio": 0.5}).ratio == 0.5
     file.write_text("[train]\nepoch = 12\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"^train\.epoch is not a setting\. Did you mean train\.epochs\?$"):
         resolve_settings("x.csv", None, file, {})
@@ -212,7 +210,7 @@ def test_a_corpus_sets_the_ratio(splits: Splits, quick_settings: dict[str, Any],
     model = train("sst", data_dir=tmp_path, **quick_settings)
     assert model.labels == ("0", "1")
     assert model.settings["ratio"] == 0.2
-    assert fresh_config("movies", tmp_path, None, {}).ratio == 0.3
+    assert method_settings("movies", tmp_path, None, {}).ratio == 0.3
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,6 @@ class JointModel(nn.Module, ABC):
 
 def train_joint(method: type[JointModel], splits: Splits, config: GateConfig, context: RunContext) -> MethodResult:
     """Train a gate and a reader together, make a rationalizer of them, and warn if the gate has collapsed."""
-    context = context.with_name(method.name)
     model, extractor = fit_joint(method, splits, config, context)
     documents, dev_documents = ([example.document for example in part] for part in (splits.train, splits.dev))
     with inference_precision(model.gate, config.train):
