@@ -215,10 +215,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def load_extractor(folder: Path, manifest: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
-    """Load the half that selects words.
-
-    :param scorer: Makes the scorer, for a model that was trained with a custom one.
-    """
+    """Load the half that selects words."""
     place, needs_query = folder / "extractor", manifest["asks"]
     with report_damage(folder):
         record = manifest["chosen_by"]

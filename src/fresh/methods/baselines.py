@@ -20,10 +20,7 @@ from fresh.training.loop import RunContext
 def train_full_text(
     splits: Splits, config: FullTextConfig, context: RunContext, name: str = "predictor"
 ) -> MethodResult:
-    """Train a predictor on whole documents.
-
-    :param name: The name of the network in checkpoints.
-    """
+    """Train a predictor on whole documents; checkpoints call it by its name."""
     return _train("full_text", splits, config, context.with_name(name), FullText())
 
 

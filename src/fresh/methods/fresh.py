@@ -30,10 +30,7 @@ from fresh.training.loop import RunContext
 def train(
     splits: Splits, config: FreshConfig, context: RunContext | None = None, scorer: ScorerFactory | None = None
 ) -> MethodResult:
-    """Train a support model, cut its scores to rationales, and train a predictor on them.
-
-    :param scorer: Makes a custom scorer from the support model, in place of ``config.scorer``.
-    """
+    """Train a support model, cut the scores of its scorer to rationales, and train a predictor on them."""
     [result] = _train_all(splits, [config], context or RunContext(), scorer)
     return result
 

@@ -197,10 +197,7 @@ def make_losses(
 
 
 def drop_tokens(batch: Batch, kept: Tensor, words: WordTokenizer) -> Batch:
-    """Remove the words that are not kept from a batch, exactly as `Document.cut` and the tokenizer would.
-
-    :param kept: Shape: (texts, words).
-    """
+    """Drop all but the kept words (shape: (texts, words)) from a batch, as `Document.cut` and the tokenizer would."""
     in_word = batch.word_of != NO_WORD
     word = batch.word_of.clamp(min=0)
     stays = batch.mask.bool() & (~in_word | kept.gather(1, word))

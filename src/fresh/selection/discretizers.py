@@ -47,10 +47,7 @@ class _ScoreTable:
         self.firsts = np.cumsum(self.n_words) - self.n_words  # where each document begins: (documents,)
 
     def choose(self, ratio: float, choose: Callable[[Scores, int], Flags]) -> Flags:
-        """Choose a share of the words of each document by itself. Shape: (words,).
-
-        :param choose: Marks a number of words in each row of a matrix, independently of other rows.
-        """
+        """Choose a share of each document's words; ``choose`` marks words in each row of a matrix. Shape: (words,)."""
         kept = np.zeros(len(self.scores), dtype=np.bool_)
         # Documents of one length make a matrix, so that NumPy cuts all of them at once: 15 (Contiguous) to 27 times
         # (TopK) as fast as plain Python on 100,000 documents.
