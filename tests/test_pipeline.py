@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import small
@@ -49,31 +50,12 @@ def full(splits: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.Tem
     return model
 
 
-def test_all_kinds_of_data_give_the_same_documents(splits: Splits, tmp_path: Path) -> None:
-    import datasets
-    import pandas as pd
-
-    tables = {name: small.rows(getattr(splits, name)) for name in ("train", "dev", "test")}
-    files = {name: str(small.write_csv(tmp_path / f"{name}.csv", tables[name])) for name in tables}
-    rest = {"dev": files["dev"], "test": files["test"]}
-    pairs = [(row["text"], row["label"]) for row in tables["train"]]
-    kinds: list[tuple[Any, dict[str, Any]]] = [
-        *((splits, {}), (files["train"], rest), (tmp_path, {}), (pairs, rest), (tables["train"], rest)),
-        (pd.DataFrame(tables["train"]), rest),
-        (datasets.DatasetDict({k: datasets.Dataset.from_list(v) for k, v in tables.items()}), {}),
-    ]
-    for data, settings in kinds:
-        found = read_usable_splits(data, None, resolve_settings(data, None, None, settings), SILENT)
-        for part in ("train", "dev", "test"):
-            examples = [(example.document.text, example.label) for example in getattr(found, part)]
-            assert examples == [(row["text"], row["label"]) for row in tables[part]]
-
-
 def test_missing_splits_are_taken_from_train(splits: Splits) -> None:
     pairs = [(example.document.text, example.label) for example in splits.train]
-    run = resolve_settings(pairs, None, None, {"dev_share": 0.2, "test_share": 0.25})
-    found = read_usable_splits(pairs, None, run, SILENT)
-    assert (len(found.train), len(found.dev), len(found.test)) == (26, 10, 12)
+    for data in (pairs, pd.DataFrame(pairs, columns=["text", "label"])):
+        run = resolve_settings(data, None, None, {"dev_share": 0.2, "test_share": 0.25})
+        found = read_usable_splits(data, None, run, SILENT)
+        assert (len(found.train), len(found.dev), len(found.test)) == (26, 10, 12)
 
 
 def test_the_report_equals_one_computed_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:

@@ -57,8 +57,7 @@ def _train_all(
     if scorer is None:
         check_ready(configs[0])
     check_rationales(splits, configs[0].tagging.human)
-    for config in configs:
-        split_folds(splits.train, config.folds, config.train.seed)
+    split_folds(splits.train, configs[0].folds, configs[0].train.seed)
     context = replace(context, feature_store=context.store(configs[0].train))  # for training and scoring
     supports: Sequence[SupportModel | None] = [None] * len(configs)
     if trains_support(configs[0], scorer):
