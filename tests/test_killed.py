@@ -117,10 +117,7 @@ def test_explaining_killed_at_random_leaves_whole_lines(
 
 def answer(address: str, code: str, n_answers: int, confirmed: set[tuple[int, str]], done: threading.Semaphore) -> None:
     """Sign in and answer texts until the server is killed; record each confirmed answer."""
-    with (
-        suppress(httpx.TransportError),
-        httpx.Client(base_url=address, follow_redirects=True, timeout=60) as client,
-    ):
+    with suppress(httpx.TransportError), httpx.Client(base_url=address, follow_redirects=True, timeout=60) as client:
         person = Person(client).enter(code)
         for _ in range(n_answers):
             if text := person.get("/item").text:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import small
@@ -49,31 +50,12 @@ def full(splits: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.Tem
     return model
 
 
-def test_all_kinds_of_data_give_the_same_documents(splits: Splits, tmp_path: Path) -> None:
-    import datasets
-    import pandas as pd
-
-    tables = {name: small.rows(getattr(splits, name)) for name in ("train", "dev", "test")}
-    files = {name: str(small.write_csv(tmp_path / f"{name}.csv", tables[name])) for name in tables}
-    rest = {"dev": files["dev"], "test": files["test"]}
-    pairs = [(row["text"], row["label"]) for row in tables["train"]]
-    kinds: list[tuple[Any, dict[str, Any]]] = [
-        *((splits, {}), (files["train"], rest), (tmp_path, {}), (pairs, rest), (tables["train"], rest)),
-        (pd.DataFrame(tables["train"]), rest),
-        (datasets.DatasetDict({k: datasets.Dataset.from_list(v) for k, v in tables.items()}), {}),
-    ]
-    for data, settings in kinds:
-        found = read_usable_splits(data, None, resolve_settings(data, None, None, settings), SILENT)
-        for part in ("train", "dev", "test"):
-            examples = [(example.document.text, example.label) for example in getattr(found, part)]
-            assert examples == [(row["text"], row["label"]) for row in tables[part]]
-
-
 def test_missing_splits_are_taken_from_train(splits: Splits) -> None:
     pairs = [(example.document.text, example.label) for example in splits.train]
-    run = resolve_settings(pairs, None, None, {"dev_share": 0.2, "test_share": 0.25})
-    found = read_usable_splits(pairs, None, run, SILENT)
-    assert (len(found.train), len(found.dev), len(found.test)) == (26, 10, 12)
+    for data in (pairs, pd.DataFrame(pairs, columns=["text", "label"])):
+        run = resolve_settings(data, None, None, {"dev_share": 0.2, "test_share": 0.25})
+        found = read_usable_splits(data, None, run, SILENT)
+        assert (len(found.train), len(found.dev), len(found.test)) == (26, 10, 12)
 
 
 def test_the_report_equals_one_computed_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
@@ -130,10 +112,8 @@ def test_verdicts_of_the_audit_are_in_the_report_and_on_the_page(
     assert all(verdict.name in page for verdict in report.verdicts)
 
 
-def fresh_config(*given: Any) -> FreshConfig:
-    config = resolve_settings(*given).method
-    assert isinstance(config, FreshConfig)
-    return config
+def method_settings(*given: Any) -> Any:
+    return resolve_settings(*given).method
 
 
 def test_all_wrong_settings_are_reported_at_once(splits: Splits) -> None:
@@ -154,10 +134,10 @@ def test_arguments_override_the_file_and_the_file_overrides_the_corpus(tmp_path:
     assert flat == resolve_settings("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
     file = tmp_path / "run.toml"
     file.write_text('scorer = "gradient"\nratio = 0.4\n[train]\nepochs = 12\nseed = 3\n', encoding="utf-8")
-    method = fresh_config("sst", tmp_path, file, {"train.epochs": "2"})
+    method = method_settings("sst", tmp_path, file, {"train.epochs": "2"})
     assert (method.scorer, method.ratio) == ("gradient", 0.4)
     assert (method.train.epochs, method.train.seed) == (2, 3)
-    assert fresh_config("sst", tmp_path, file, {"ratio": 0.5}).ratio == 0.5
+    assert method_settings("sst", tmp_path, file, {"ratio": 0.5}).ratio == 0.5
     file.write_text("[train]\nepoch = 12\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"^train\.epoch is not a setting\. Did you mean train\.epochs\?$"):
         resolve_settings("x.csv", None, file, {})
@@ -212,7 +192,7 @@ def test_a_corpus_sets_the_ratio(splits: Splits, quick_settings: dict[str, Any],
     model = train("sst", data_dir=tmp_path, **quick_settings)
     assert model.labels == ("0", "1")
     assert model.settings["ratio"] == 0.2
-    assert fresh_config("movies", tmp_path, None, {}).ratio == 0.3
+    assert method_settings("movies", tmp_path, None, {}).ratio == 0.3
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +14,13 @@ from fresh.data.splits import Splits
 from fresh.errors import ConfigError, OutputError
 from fresh.pipeline import _RUN_FILE, describe_unfinished, partial_folder, train
 from fresh.progress import SILENT
+from fresh.rationalizer import Rationalizer
 from small import Saying
 from training_hooks import interrupt_training, list_epochs
 
 EPOCHS = 3
+Run = Callable[..., Rationalizer]
+"""Trains a model for a folder, with the usual settings where no others are given."""
 Interrupt = Callable[[int, int], Path]
 """Interrupts training after some epochs, and some steps of the next one; returns the folder of the model."""
 
@@ -33,31 +35,27 @@ def every_epoch_is_better() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def splits(toy: Splits) -> Splits:
-    return small.some(toy, 48, 8)
+def run(toy: Splits, encoders: dict[str, Path]) -> Run:
+    usual = small.run_settings(encoders["bert"], epochs=EPOCHS, dropout=0.3, data=small.some(toy, 48, 8))
+    return lambda out, **others: train(out=out, **{"progress": SILENT, **usual, **others})
 
 
 @pytest.fixture(scope="module")
-def settings(encoders: dict[str, Path]) -> dict[str, Any]:
-    return {**small.run_settings(encoders["bert"], epochs=EPOCHS, dropout=0.3), "progress": SILENT}
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(splits: Splits, settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def uninterrupted(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that was trained in one go."""
     place = tmp_path_factory.mktemp("uninterrupted") / "model"
-    train(splits, out=place, **settings)
+    run(place)
     return place
 
 
 @pytest.fixture
-def interrupted(splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interrupt:
+def interrupted(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interrupt:
     def interrupt(n_epochs: int, n_steps: int) -> Path:
         with monkeypatch.context() as patch:
             interrupt_training(patch, n_epochs, n_steps + 1)
             patch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
             with pytest.raises(KeyboardInterrupt):
-                train(splits, out=tmp_path / "model", **settings)
+                run(tmp_path / "model")
         return tmp_path / "model"
 
     return interrupt
@@ -73,12 +71,12 @@ NETWORKS = ("support model", "predictor", "random words", "complement")
 
 @pytest.mark.parametrize("network", range(4), ids=NETWORKS)
 def test_a_resumed_training_gives_the_same_model_to_the_bit(
-    network: int, uninterrupted: Path, splits: Splits, settings: dict[str, Any], interrupted: Interrupt
+    network: int, uninterrupted: Path, run: Run, interrupted: Interrupt
 ) -> None:
     folder = interrupted(network * EPOCHS + 1, 2)
     assert not folder.exists()
     said = Saying()
-    train(splits, out=folder, **{**settings, "progress": said})
+    run(folder, progress=said)
     assert state(folder) == state(uninterrupted)
     [line] = [line for line in said.lines if line.startswith("Resuming")]
     epochs = [*([EPOCHS] * network), 1]
@@ -102,63 +100,60 @@ def test_checkpoints_that_cannot_be_resumed_are_only_described(damage: str | Non
     assert re.fullmatch(r"Checkpoints: support model: 1 epoch, best dev macro-F1 [0-9.]+\.", shown)
 
 
-def test_another_run_is_not_resumed(splits: Splits, settings: dict[str, Any], interrupted: Interrupt) -> None:
+def test_another_run_is_not_resumed(run: Run, toy: Splits, interrupted: Interrupt) -> None:
     folder = interrupted(1, 1)
     expected = (
         f"{folder}.partial holds an interrupted training that differs in: ratio, train.seed. "
         "Finish that one first, choose another folder, or discard it: overwrite=True."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
-        train(splits, out=folder, **settings, ratio=0.5, seed=7)
-    other = Splits(splits.train[1:], splits.dev, splits.test)
+        run(folder, ratio=0.5, seed=7)
     with pytest.raises(ConfigError, match=r"training that differs in: data\. Finish"):
-        train(other, out=folder, **settings)
+        run(folder, data=small.some(toy, 47, 8))
 
 
 def test_overwriting_discards_another_run(
-    splits: Splits, settings: dict[str, Any], interrupted: Interrupt, uninterrupted: Path, tmp_path: Path
+    run: Run, interrupted: Interrupt, uninterrupted: Path, tmp_path: Path
 ) -> None:
     folder = interrupted(1, 1)
-    train(splits, out=folder, overwrite=True, **{**settings, "ratio": 0.5, "baseline": False})
+    run(folder, overwrite=True, ratio=0.5, baseline=False)
     undisturbed = tmp_path / "fresh" / folder.name  # the card, whose digest is in config.json, names it
-    train(splits, out=undisturbed, **{**settings, "ratio": 0.5, "baseline": False})
+    run(undisturbed, ratio=0.5, baseline=False)
     assert state(folder)[0] == state(undisturbed)[0]
     assert state(folder)[0] != state(uninterrupted)[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "model", "model-report.html"]
 
 
 def test_fewer_epochs_finish_with_those_that_are_done(
-    splits: Splits, settings: dict[str, Any], interrupted: Interrupt, monkeypatch: pytest.MonkeyPatch
+    run: Run, interrupted: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = interrupted(EPOCHS + 2, 1)
     epochs = list_epochs(monkeypatch)
-    model = train(splits, out=folder, **{**settings, "epochs": 2, "baseline": False})
+    model = run(folder, epochs=2, baseline=False)
     assert epochs == []
     assert model.settings["train"]["epochs"] == 2
     assert np.isfinite(small.reported(model.report).rows[1].macro_f1)
 
 
-def test_a_folder_of_other_files_is_not_discarded(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_folder_of_other_files_is_not_discarded(run: Run, tmp_path: Path) -> None:
     notes = tmp_path / "model.partial" / "notes.txt"
     notes.parent.mkdir()
     notes.write_text("mine", encoding="utf-8")
     with pytest.raises(OutputError, match=rf"^{re.escape(str(notes.parent))} holds other files"):
-        train(splits, out=tmp_path / "model", overwrite=True, **settings)
+        run(tmp_path / "model", overwrite=True)
     assert notes.read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.parametrize("name", ["support_model.safetensors", "run.json"])
-def test_damaged_checkpoints_can_be_discarded(
-    name: str, interrupted: Interrupt, splits: Splits, settings: dict[str, Any], uninterrupted: Path
-) -> None:
+def test_damaged_checkpoints_can_be_discarded(name: str, interrupted: Interrupt, run: Run, uninterrupted: Path) -> None:
     folder = interrupted(1, 2)
     partial = folder.with_name(f"{folder.name}.partial")
     (partial / name).write_bytes((partial / name).read_bytes()[:20])
     with pytest.raises(ConfigError) as caught:
-        train(splits, out=folder, **settings)
+        run(folder)
     assert str(caught.value) == (
         f"{partial} holds an interrupted training that is damaged. "
         "Choose another folder, or discard it: overwrite=True."
     )
-    train(splits, out=folder, overwrite=True, **settings)
+    run(folder, overwrite=True)
     assert state(folder) == state(uninterrupted)

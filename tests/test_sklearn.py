@@ -18,15 +18,13 @@ from fresh.document import Document
 from fresh.errors import DataError
 from fresh.sklearn import PARAMETERS, FreshClassifier
 
+LABELS = ["pos", "neg"] * 12
+"""Of the first documents of the toy corpus."""
+
 
 @pytest.fixture(scope="module")
 def texts(toy: Splits) -> list[str]:
     return [example.document.text for example in toy.train[:24]]
-
-
-@pytest.fixture(scope="module")
-def labels(toy: Splits) -> list[str]:
-    return [example.label for example in toy.train[:24]]
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +58,8 @@ def test_probabilities_are_in_the_order_of_the_classes(fitted: FreshClassifier, 
     assert fitted.predict([]).tolist() == []
 
 
-def test_labels_may_be_numbers_and_the_scorer_a_class(
-    texts: list[str], labels: list[str], settings: dict[str, Any]
-) -> None:
-    numbers = [7 if label == "pos" else -1 for label in labels]
+def test_labels_may_be_numbers_and_the_scorer_a_class(texts: list[str], settings: dict[str, Any]) -> None:
+    numbers = [7 if label == "pos" else -1 for label in LABELS]
     fitted = FreshClassifier(scorer=small.LongWords, **settings).fit(texts, numbers)
     [explanation] = fitted.explain(["the longest film was"])
     assert explanation.rationale.words == ("longest",)
@@ -91,11 +87,11 @@ def test_parameters_are_read_set_and_cloned() -> None:
     assert copy.get_params() == classifier.get_params()
 
 
-def test_wrong_parameters_are_refused(texts: list[str], labels: list[str]) -> None:
+def test_wrong_parameters_are_refused(texts: list[str]) -> None:
     with pytest.raises(TypeError, match=r"ration is not a parameter.*Did you mean ratio\?"):
         FreshClassifier(ration=0.1)
     with pytest.raises(ValueError, match=r"ratio must be in \(0, 1\], got 2\.0"):
-        FreshClassifier(ratio=2).fit(texts, labels)
+        FreshClassifier(ratio=2).fit(texts, LABELS)
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "explain"])
@@ -128,27 +124,25 @@ def test_bad_data_is_refused(documents: Any, labels: Any, message: str, monkeypa
         FreshClassifier().fit(documents, labels)
 
 
-def test_a_column_of_labels_is_flattened_with_a_warning(
-    texts: list[str], labels: list[str], settings: dict[str, Any]
-) -> None:
+def test_a_column_of_labels_is_flattened_with_a_warning(texts: list[str], settings: dict[str, Any]) -> None:
     with pytest.warns(DataConversionWarning, match=r"^A column-vector y was passed when a 1d array was expected\."):
-        fitted = FreshClassifier(**settings).fit(texts, pd.DataFrame({"label": labels}))
-    plain = FreshClassifier(**settings).fit(texts, labels)
+        fitted = FreshClassifier(**settings).fit(texts, pd.DataFrame({"label": LABELS}))
+    plain = FreshClassifier(**settings).fit(texts, LABELS)
     assert fitted.predict_proba(texts).tolist() == plain.predict_proba(texts).tolist()
 
 
-def test_a_pipeline(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:
+def test_a_pipeline(texts: list[str], settings: dict[str, Any]) -> None:
     lower = FunctionTransformer(lambda items: [item.lower() for item in items])
     pipeline = Pipeline([("lower", lower), ("fresh", FreshClassifier(**settings))])
-    pipeline.set_params(fresh__ratio=0.5).fit([text.upper() for text in texts], labels)
+    pipeline.set_params(fresh__ratio=0.5).fit([text.upper() for text in texts], LABELS)
     [found] = pipeline["fresh"].explain(["a b c d"])
     assert found.mask.ratio == 0.5
     assert pipeline.predict(["THE FILM"]).tolist() == pipeline["fresh"].predict(["the film"]).tolist()
 
 
-def test_a_grid_search(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:
+def test_a_grid_search(texts: list[str], settings: dict[str, Any]) -> None:
     grid = {"ratio": [0.2, 0.5], "scorer": ["gradient", "random"]}
-    search = GridSearchCV(FreshClassifier(**settings), grid, cv=2, error_score="raise").fit(texts, labels)
+    search = GridSearchCV(FreshClassifier(**settings), grid, cv=2, error_score="raise").fit(texts, LABELS)
     assert len(search.cv_results_["params"]) == 4
     assert set(search.best_params_) == {"ratio", "scorer"}
     kept = search.best_estimator_.explain(["a b c d e f g h i j"])[0].mask.ratio

@@ -39,6 +39,7 @@ from method_cases import CASES, configured, given_to
 from tiny import WORDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")
+support_of = partial(networks.support_of, pooling="mean", layers=1)
 FEW: dict[str, Any] = {"samples": 20, "steps": 3}
 
 
@@ -104,12 +105,7 @@ def test_models_of_every_method_give_several_threads_the_same_answers(
 
 @pytest.mark.parametrize("n_threads", [2, 8])
 @pytest.mark.parametrize("architecture", ["bert", "mpnet", "modernbert"])
-def test_scorers_can_share_a_network(
-    architecture: str,
-    n_threads: int,
-    encoders: dict[str, Path],
-    support_of: Callable[[Path], SupportModel],
-) -> None:
+def test_scorers_can_share_a_network(architecture: str, n_threads: int, encoders: dict[str, Path]) -> None:
     def score(job: tuple[str, list[Document]], support: SupportModel | None = None) -> list[Saliency]:
         support = support or support_of(encoders[architecture])
         return make_scorer(job[0], support, {**FEW, "layer": -1}).score(job[1])
@@ -123,14 +119,7 @@ def test_scorers_can_share_a_network(
             np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
 
 
-@pytest.fixture(scope="module")
-def support_of() -> Callable[[Path], SupportModel]:
-    return lambda folder: networks.support_of(folder, "mean", layers=1)
-
-
-def test_one_thread_at_a_time_runs_an_encoder(
-    encoders: dict[str, Path], support_of: Callable[[Path], SupportModel]
-) -> None:
+def test_one_thread_at_a_time_runs_an_encoder(encoders: dict[str, Path]) -> None:
     classifier, running, most = support_of(encoders["bert"]).classifier, list[int](), list[int]()
 
     def enter(*_given: object) -> None:
@@ -272,7 +261,7 @@ def model_of(name: str, support: SupportModel, predictor: Predictor) -> Rational
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("n_times"), [30, pytest.param(1000, marks=pytest.mark.slow)])
 def test_interrupted_explanations_leave_models_intact(
-    n_times: int, encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], SupportModel]
+    n_times: int, encoders: dict[str, Path], predictor: Predictor
 ) -> None:
     support, documents, generator = support_of(encoders["bert"]), sentences(4), random.Random(1)  # noqa: S311
     models = [model_of(name, support, predictor) for name in SCORERS]
@@ -297,9 +286,7 @@ def test_interrupted_explanations_leave_models_intact(
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("encoder", ["bert", "minilm"])
-def test_many_explanations_in_eight_threads(
-    encoder: str, encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], SupportModel]
-) -> None:
+def test_many_explanations_in_eight_threads(encoder: str, encoders: dict[str, Path], predictor: Predictor) -> None:
     n_texts = {name: 400 if name in {"lime", "kernel_shap"} else 14_400 for name in SCORERS}
     support = support_of(encoders["bert"])
     if encoder == "minilm":

@@ -6,19 +6,14 @@ import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-import grimp
 import mypy.api
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from fresh.document import Document, Example, Mask
 from fresh.predictor import Predictor
 from fresh.rationale import Rationale
 from fresh.training.config import ClassifierConfig
-from strategies import masks, with_other_dropped_words
-from tiny import WORDS
 
 ROOT = Path(__file__).parent.parent
 FILM = Document.from_words(("a", "good", "film"), ("praise",), "film")
@@ -107,43 +102,14 @@ def test_a_predictor_reads_rationales_only(
 # 4. Imports
 
 
-@pytest.fixture(scope="module")
-def graph() -> grimp.ImportGraph:
-    return grimp.build_graph("fresh", cache_dir=None)
-
-
-def contract() -> tuple[list[str], list[str]]:
-    """Return the source modules and the forbidden modules of the linter's contract."""
-    about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    [wall] = [item for item in about["tool"]["importlinter"]["contracts"] if item["name"].startswith("The wall")]
-    return wall["source_modules"], wall["forbidden_modules"]
-
-
-def reached(graph: grimp.ImportGraph, module: str) -> set[str]:
-    """Return the forbidden modules that a module imports, directly or not."""
-    _, forbidden = contract()
-    upstream = graph.find_upstream_modules(module)
-    return {name for name in forbidden if any(other == name or other.startswith(f"{name}.") for other in upstream)}
+FORBIDDEN = ("fresh.document", "fresh.data", "fresh.attribution", "fresh.selection")
 
 
 def test_the_linter_has_a_contract_for_the_wall() -> None:
-    sources, forbidden = contract()
-    assert sources == ["fresh.predictor"]
-    parts = ("document", "data", "attribution", "selection")
-    assert {f"fresh.{name}" for name in parts} <= set(forbidden)
-
-
-def test_a_predictor_reaches_no_document(graph: grimp.ImportGraph) -> None:
-    assert reached(graph, "fresh.predictor") == set()
-
-
-def test_the_search_for_imports_finds_some(graph: grimp.ImportGraph) -> None:
-    assert "fresh.document" in reached(graph, "fresh.attribution.support_model")
-    graph.add_import(importer="fresh.training.loop", imported="fresh.selection.discretizers")
-    try:
-        assert {"fresh.selection", "fresh.document"} <= reached(graph, "fresh.predictor")
-    finally:
-        graph.remove_import(importer="fresh.training.loop", imported="fresh.selection.discretizers")
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    [wall] = [item for item in about["tool"]["importlinter"]["contracts"] if item["name"].startswith("The wall")]
+    assert wall["source_modules"] == ["fresh.predictor"]
+    assert set(FORBIDDEN) <= set(wall["forbidden_modules"])
 
 
 def test_a_predictor_runs_without_the_forbidden_modules() -> None:
@@ -151,21 +117,10 @@ def test_a_predictor_runs_without_the_forbidden_modules() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "fresh.nn.classifier" in loaded
-    assert not any(name == other or name.startswith(f"{other}.") for name in loaded for other in contract()[1])
+    assert not any(name == other or name.startswith(f"{other}.") for name in loaded for other in FORBIDDEN)
 
 
 # 5. Answers
-
-
-@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_dropped_word_cannot_matter(predictor: Predictor, words: list[str], data: st.DataObject) -> None:
-    document = Document.from_words(words, ("praise",), "one")
-    mask = data.draw(masks(document))
-    other = data.draw(with_other_dropped_words(document, mask))
-    assert document.cut(mask) == other.cut(mask)
-    [answer], [same] = predictor.predict([document.cut(mask)]), predictor.predict([other.cut(mask)])
-    assert answer == same
 
 
 def test_a_kept_word_matters(predictor: Predictor) -> None:

@@ -1,7 +1,6 @@
 """The folder of a saved model: written in one move, checked when it is read."""
 
 import contextlib
-import difflib
 import hashlib
 import json
 import shutil
@@ -215,10 +214,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def load_extractor(folder: Path, manifest: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
-    """Load the half that selects words.
-
-    :param scorer: Makes the scorer, for a model that was trained with a custom one.
-    """
+    """Load the half that selects words."""
     place, needs_query = folder / "extractor", manifest["asks"]
     with report_damage(folder):
         record = manifest["chosen_by"]
@@ -255,16 +251,6 @@ def _load_scorer(folder: Path, record: Mapping[str, Any], support: SupportModel 
     if config.layer != "all" and "layer" in known and support is not None:
         support.classifier.encoder.module_below(config.layer)  # raises for a layer that does not exist
     return make_scorer(name, support, settings | {key: getattr(config, key) for key in known})
-
-
-def suggest_models(missing: Path) -> str:
-    """Say which models are near a folder that does not exist, those of similar names first."""
-    parent = missing.absolute().parent
-    models = sorted(path.parent.name for path in parent.glob(f"*/{MANIFEST}"))
-    similar = difflib.get_close_matches(missing.name, models, n=5, cutoff=0.5) or models[:5]
-    if not similar:
-        return f"There is no saved model in {parent}. Give a folder that `fresh train` wrote."
-    return f"Similar names: {', '.join(similar)}. Give one of them, or owner/name for a model on the hub."
 
 
 def find_predictor(folder: Path) -> Path:

@@ -26,11 +26,7 @@ class Predictor:
 
     @classmethod
     def train(
-        cls,
-        train: LabeledRationales,
-        dev: LabeledRationales,
-        config: ClassifierConfig,
-        context: RunContext = CONTEXT,
+        cls, train: LabeledRationales, dev: LabeledRationales, config: ClassifierConfig, context: RunContext = CONTEXT
     ) -> Self:
         """Train a predictor on rationales and their labels alone."""
         [predictor] = cls.train_many([TrainingPairs(train, dev)], [config], context)

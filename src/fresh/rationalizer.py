@@ -1,5 +1,6 @@
 """Rationalizer: an extractor and a predictor. It explains, and can be saved, loaded and shared."""
 
+import difflib
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from fresh.errors import DataError, ModelError
 from fresh.persistence import (
     CARD,
     FINGERPRINTS,
+    MANIFEST,
     atomic_folder,
     card_text,
     check_model,
@@ -27,7 +29,6 @@ from fresh.persistence import (
     read_files,
     report_damage,
     save_halves,
-    suggest_models,
     write_files,
 )
 from fresh.predictor import Predictor
@@ -286,10 +287,17 @@ def from_files(files: Mapping[str, bytes], device: str) -> Rationalizer:
 
 def find_model(name: str | Path, hub: Mapping[str, Any]) -> Path:
     """Find a model on this machine, or else on the hub if its name has the form owner/name."""
-    if Path(name).exists():
-        return Path(name)
-    if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", str(name)) is None or Path(name).parent.exists():
-        raise ModelError(f"There is no folder {name}. {suggest_models(Path(name))}")
+    folder = Path(name)
+    if folder.exists():
+        return folder
+    if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", str(name)) is None or folder.parent.exists():
+        parent = folder.absolute().parent
+        models = sorted(path.parent.name for path in parent.glob(f"*/{MANIFEST}"))
+        similar = ", ".join(difflib.get_close_matches(folder.name, models, n=5, cutoff=0.5) or models[:5])
+        hint = f"There is no saved model in {parent}. Give a folder that `fresh train` wrote."
+        if similar:
+            hint = f"Similar names: {similar}. Give one of them, or owner/name for a model on the hub."
+        raise ModelError(f"There is no folder {name}. {hint}")
     try:
         return Path(snapshot_download(str(name), **hub))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:

@@ -56,6 +56,10 @@ def test_words_and_query_are_rewritten_without_the_id(document: Document) -> Non
         assert rewrite(rationale).id == ""
 
 
+def test_no_explanations_replay(model: Rationalizer) -> None:
+    assert replay(model.predictor, []).found == "holds"
+
+
 def test_reported_predictions_are_computed_again(model: Rationalizer, explained: list[Explanation]) -> None:
     found = replay(model.predictor, explained)
     assert (found.name, found.found) == ("replay", "holds")

@@ -1,16 +1,13 @@
 """Gates and readers for tests: tiny real ones, and ones whose answers can be computed by hand."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-import small
 from fresh.attribution.support_model import text_of
-from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.methods.bastings import Bastings
 from fresh.methods.config import BastingsConfig, GateConfig, LeiConfig
@@ -19,18 +16,12 @@ from fresh.methods.lei import Lei
 from fresh.nn.batch import Batch
 from fresh.nn.classifier import Output
 from fresh.selection.tagger import build_tagger
-from fresh.training.config import ClassifierConfig
 from fresh.training.feature_cache import CachedInputs
 from fresh.training.fit import build, encode, make_loss
 from fresh.training.loop import RunContext
 from fresh.training.step import Loss
 
-Config = TypeVar("Config", bound=ClassifierConfig)
 MODELS: dict[type[GateConfig], type[JointModel]] = {LeiConfig: Lei, BastingsConfig: Bastings}
-
-
-def configured(kind: type[Config], encoder: Path, **others: Any) -> Config:
-    return from_mapping(kind, {**small.settings(encoder), **others})
 
 
 def untrained(splits: Splits, config: GateConfig) -> tuple[Any, CachedInputs]:

@@ -1,7 +1,7 @@
 """Models and files small enough for tests of everything above the networks."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from fresh.progress import _Silent
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
 from fresh.selection.extractors import SaliencyExtractor
+
+Configure = Callable[..., Any]
+"""Makes settings of the method fresh, or of one that is named first."""
 
 
 def settings(encoder: Path, **others: Any) -> dict[str, Any]:

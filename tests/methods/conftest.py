@@ -1,8 +1,6 @@
 """What tests of methods share."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,17 +8,13 @@ import small
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
-from fresh.methods.config import FreshConfig
+from fresh.methods.config import METHODS
 
 
 @pytest.fixture(scope="session")
-def configure(encoders: dict[str, Path]) -> Callable[..., FreshConfig]:
-    """Make settings of FRESH that train on some dozen documents in less than a second."""
-
-    def make(**settings: Any) -> FreshConfig:
-        return from_mapping(FreshConfig, small.settings(encoders["bert"], **settings))
-
-    return make
+def configure(encoders: dict[str, Path]) -> small.Configure:
+    """Make settings of a method that train on some dozen documents in less than a second."""
+    return lambda method="fresh", **others: from_mapping(METHODS[method], small.settings(encoders["bert"], **others))
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,11 @@ from fresh.pipeline import train
 from fresh.progress import SILENT
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.training.loop import RunContext
-from method_cases import configured
-from small import Saying
+from small import Configure, Saying
 
 
-def test_random_words_keep_their_order_and_are_the_same_each_time(toy: Splits, encoders: dict[str, Path]) -> None:
-    model = train_method("random", small.some(toy, 16, 8), configured("random", encoders["bert"], ratio=0.5)).model
+def test_random_words_keep_their_order_and_are_the_same_each_time(toy: Splits, configure: Configure) -> None:
+    model = train_method("random", small.some(toy, 16, 8), configure("random", epochs=1, ratio=0.5)).model
     assert isinstance(model.extractor, SaliencyExtractor)
     assert model.extractor.support is None
     document = Document.from_words([str(number) for number in range(20)], id="twenty")
@@ -28,9 +27,9 @@ def test_random_words_keep_their_order_and_are_the_same_each_time(toy: Splits, e
     assert model.explain(document).rationale.words == words
 
 
-def test_human_reads_only_documents_with_a_rationale(toy: Splits, encoders: dict[str, Path]) -> None:
+def test_human_reads_only_documents_with_a_rationale(toy: Splits, configure: Configure) -> None:
     saying, splits = Saying(), Splits((*toy.train[:16], *toy.train[-4:]), toy.dev[:8], toy.test[:8])
-    result = train_method("human", splits, configured("human", encoders["bert"]), RunContext(progress=saying))
+    result = train_method("human", splits, configure("human", epochs=1), RunContext(progress=saying))
     assert saying.lines[0] == "Left out: 4 documents without a human rationale."
     assert result.masks() == [example.human for example in toy.train[:16]]
     with pytest.raises(ValueError, match=rf"'{toy.train[-1].document.id}'.*method=fresh"):

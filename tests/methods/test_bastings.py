@@ -1,6 +1,5 @@
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,8 @@ from fresh.methods.joint import GateOutputs, cross_entropies, kept_share
 from fresh.nn.batch import NO_WORD
 from fresh.nn.hardkuma import HardKuma
 from fresh.training.distributed import ProcessGroup
-from gates import by_hand, configured, gated_by, seen_by_gate
+from gates import by_hand, gated_by, seen_by_gate
+from small import Configure
 
 ALWAYS, NEVER = (100.0, -100.0), (-100.0, 100.0)
 """Outputs of a gate that is sure of a 1, and of a 0."""
@@ -34,8 +34,8 @@ def some_words(gated: GateOutputs) -> Tensor:
     return kept
 
 
-def test_tokens_have_the_numbers_of_their_words(uneven: Splits, encoders: dict[str, Path]) -> None:
-    _, gated = seen_by_gate(uneven, configured(BastingsConfig, encoders["bert"]))
+def test_tokens_have_the_numbers_of_their_words(uneven: Splits, configure: Configure) -> None:
+    _, gated = seen_by_gate(uneven, configure("bastings"))
     kept = some_words(gated)
     numbers = torch.rand(kept.shape, generator=torch.Generator().manual_seed(2)).clamp(min=0.01) * kept
     batch = gated.reduce(kept)
@@ -53,10 +53,8 @@ NO_PRESSURE = {"lagrange_rate": 1e-9, "lagrange_square": 0}
 
 @pytest.mark.parametrize("long", ["stagger", "chunk"])
 @pytest.mark.parametrize("layers", [1, "all"])
-def test_numbers_of_1_leave_the_text_as_it_is(
-    layers: Any, long: str, uneven: Splits, encoders: dict[str, Path]
-) -> None:
-    config = configured(BastingsConfig, encoders["bert"], layers=layers, long=long, **NO_PRESSURE)
+def test_numbers_of_1_leave_the_text_as_it_is(layers: Any, long: str, uneven: Splits, configure: Configure) -> None:
+    config = configure("bastings", layers=layers, long=long, **NO_PRESSURE)
     model, gated = seen_by_gate(uneven, config)
     kept = some_words(gated)
     found = model.loss(sure(gated, kept))
@@ -69,8 +67,8 @@ def test_numbers_of_1_leave_the_text_as_it_is(
 
 
 @pytest.mark.parametrize("layers", [0, 1, "all"])
-def test_gradients_of_the_reader_reach_the_gate(layers: Any, uneven: Splits, encoders: dict[str, Path]) -> None:
-    config = configured(BastingsConfig, encoders["bert"], layers=layers, lagrange_start=MIN_MULTIPLIER)
+def test_gradients_of_the_reader_reach_the_gate(layers: Any, uneven: Splits, configure: Configure) -> None:
+    config = configure("bastings", layers=layers, lagrange_start=MIN_MULTIPLIER)
     model, gated = seen_by_gate(uneven, config)
     loss = model.loss(gated).sum()
     [gradient] = torch.autograd.grad(loss, gated.outputs)
@@ -127,9 +125,9 @@ def test_length_costs_the_multiplier_and_from_both_sides_a_square(
 
 @pytest.mark.parametrize(("a", "b", "share"), [(5.0, 100.0, 1.0), (1.3, 40.0, 0.2)])
 def test_a_gate_keeps_the_words_whose_number_is_not_0(
-    a: float, b: float, share: float, uneven: Splits, encoders: dict[str, Path]
+    a: float, b: float, share: float, uneven: Splits, configure: Configure
 ) -> None:
-    model, _ = seen_by_gate(uneven, configured(BastingsConfig, encoders["bert"]))
+    model, _ = seen_by_gate(uneven, configure("bastings"))
     with torch.no_grad():
         model.gate.head.out.weight.zero_()
         model.gate.head.out.bias.copy_(torch.tensor([math.log(math.expm1(shape)) for shape in (a, b)]))

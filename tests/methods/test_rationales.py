@@ -36,14 +36,14 @@ from fresh.selection.tagger import Tagger
 from fresh.training.config import TrainConfig
 from fresh.training.fit import TrainingPairs
 from fresh.training.loop import RunContext
-
-Configure = Callable[..., FreshConfig]
+from small import Configure
 
 SHARES = st.sampled_from((0.0, 0.1, 0.2, 0.25, 0.5, 0.75, 1.0)) | st.floats(0, 1)
 
 
-def example(number: int, human: Mask | None = None, words: Sequence[str] = ("a", "good", "film")) -> Example:
-    return Example(Document.from_words([*words, str(number)], id=str(number)), ("neg", "pos")[number % 2], human)
+def example(number: int, human: Mask | None = None, n_words: int = 4) -> Example:
+    words = [f"{number}-{place}" for place in range(n_words)]
+    return Example(Document.from_words(words, id=str(number)), ("neg", "pos")[number % 2], human)
 
 
 MARKED, EMPTY = Mask.from_spans([(1, 2)], 4), Mask.from_spans([], 4)
@@ -244,12 +244,7 @@ def test_a_fold_must_leave_enough_to_train_on(trainings: Trainings, toy: Splits,
 RANGE = Range(0.05, 0.5)
 
 
-def made_up(n_words: int, number: int) -> Example:
-    words = [f"{number}-{place}" for place in range(n_words)]
-    return Example(Document.from_words(words, id=str(number)), ("neg", "pos")[number % 2])
-
-
-EXAMPLES = [made_up(n_words, number) for number, n_words in enumerate([1, 7, 20, 40, 41, 100, 33, 64])]
+EXAMPLES = [example(number, None, n_words) for number, n_words in enumerate([1, 7, 20, 40, 41, 100, 33, 64])]
 SCORES = Random().score([example.document for example in EXAMPLES])
 
 
@@ -291,7 +286,7 @@ def test_lengths_are_sampled_from_the_seed() -> None:
 
 
 def test_versions_differ_in_length_from_the_shortest_to_the_longest() -> None:
-    found = pairs_of(examples=[made_up(100, number) for number in range(60)])
+    found = pairs_of(examples=[example(number, None, 100) for number in range(60)])
     lengths = [len(rationale.words) for rationale, _ in found.train]
     assert (min(lengths), max(lengths)) == (5, 50)
     assert np.median(lengths) == pytest.approx(16, abs=2)  # as many below the middle as above it

@@ -2,6 +2,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -96,14 +97,9 @@ def test_scorers_and_extractors_receive_documents_only(method: Callable[..., Any
 
 
 def test_scorers_see_no_labels_in_training(toy: Splits) -> None:
-    seen: list[object] = []
-
-    class Spy(LongestWords):
-        def score(self, documents: Sequence[Document]) -> list[Saliency]:
-            seen.extend(documents)
-            return super().score(documents)
-
-    score_all(Spy(), toy.train, SILENT, "scores")
+    spy = Mock(wraps=LongestWords())
+    score_all(spy, toy.train, SILENT, "scores")
+    [(seen,)] = (call.args for call in spy.score.call_args_list)
     assert {type(item) for item in seen} == {Document}
     assert seen == [example.document for example in toy.train]
 

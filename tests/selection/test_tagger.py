@@ -10,24 +10,25 @@ import pytest
 import torch
 from torch import Tensor
 
+import small
 from fresh.attribution.support_model import text_of
+from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.methods.config import CutConfig
 from fresh.methods.rationales import learn_cutoff
 from fresh.metrics.plausibility import token_f1
-from fresh.nn.config import NetworkConfig
 from fresh.nn.hardkuma import HardKuma
 from fresh.nn.token_classifier import Kind, TokenClassifier
 from fresh.selection.discretizers import DISCRETIZERS, TopK
 from fresh.selection.extractors import SaliencyExtractor, select_masks
 from fresh.selection.tagger import Tagger, Targets, build_tagger, make_tag_losses
-from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
+from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.fit import encode, make_loss
 from fresh.training.loop import RunContext
 from tiny import KEY_BIASES, N_POSITIONS
 from toy import DECIDING
-from training_hooks import limit_memory, record_losses
+from training_hooks import record_losses
 
 KINDS: tuple[Kind, ...] = ("words", "chain")
 ONE_WORD = TopK(0.1)
@@ -265,25 +266,18 @@ def test_training_from_the_store_equals_training_without_it(
 ) -> None:
     losses = record_losses(monkeypatch)
     found: dict[str, tuple[list[float], dict[str, Tensor]]] = {}
-    places = ("off", "memory", "file")
-    for place in places:
+    for frozen in ("off", "auto"):
         losses.clear()
-        if place == "file":
-            limit_memory(monkeypatch, 0)
-        frozen: Any = "off" if place == "off" else "auto"
-        config = ClassifierConfig(
-            NetworkConfig(str(encoders["bert"]), layers=1, dropout=0.3),
-            TrainConfig(epochs=3, batch_size=16, learning_rate=3e-3, device="cpu", engine=EngineConfig(frozen=frozen)),
-        )
+        settings = small.settings(encoders["bert"], layers=1, dropout=0.3, epochs=3, batch_size=16, frozen=frozen)
+        config = from_mapping(ClassifierConfig, settings)
         trained = Tagger.train(marks(toy_pairs.train[:64]), marks(toy_pairs.dev[:16]), ONE_WORD, config, kind)
-        found[place] = [value for _, value in losses], trained.network.state_dict()
-    plain, weights = found["off"]
+        found[frozen] = [value for _, value in losses], trained.network.state_dict()
+    (plain, weights), (stored, others) = found.values()
     assert np.std(plain) > 0
-    for place in places[1:]:
-        np.testing.assert_allclose(found[place][0], plain, atol=1e-5)
-        for name, weight in weights.items():
-            if not name.endswith(KEY_BIASES):
-                torch.testing.assert_close(found[place][1][name], weight, atol=1e-4, rtol=1e-4)
+    np.testing.assert_allclose(stored, plain, atol=1e-5)
+    for name, weight in weights.items():
+        if not name.endswith(KEY_BIASES):
+            torch.testing.assert_close(others[name], weight, atol=1e-4, rtol=1e-4)
 
 
 def test_the_seed_decides_the_untrained_weights(quick: ClassifierConfig) -> None:

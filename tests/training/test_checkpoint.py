@@ -32,7 +32,6 @@ from fresh.training.checkpoint import (
     restore,
 )
 from fresh.training.loop import RunContext, fit
-from gates import configured
 from training_toys import CONFIG, INPUTS, TARGETS, make_job, network, same, train, train_judged
 
 SCORES = [0.1, 0.4, 0.3, 0.2]
@@ -269,7 +268,7 @@ def test_a_trained_classifier_reads_no_texts_again(
 def test_a_trained_gate_reads_no_training_texts_again(
     toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = configured(LeiConfig, encoders["bert"], epochs=2)
+    config = from_mapping(LeiConfig, small.settings(encoders["bert"], epochs=2))
     trained = joint.train_joint(Lei, toy, config, RunContext(folder=tmp_path))
     monkeypatch.setattr(joint, "encode", refuse)
     again = joint.train_joint(Lei, toy, config, RunContext(folder=tmp_path))

@@ -20,7 +20,8 @@ from fresh.training.feature_cache import FeatureStore, cache_inputs
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 
-_CONTEXT = RunContext("support model")
+SUPPORT = "support model"  # its name in checkpoints and messages
+_CONTEXT = RunContext(SUPPORT)
 
 Scores = tuple[list[NDArray[np.float64]], list[int]]
 """For each text of a batch, one score per word, and the number of the label that the scores explain."""

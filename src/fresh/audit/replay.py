@@ -77,7 +77,8 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
     order = np.random.default_rng(seed).permutation(len(rationales)).tolist()
     shuffled = predictor.predict([rationales[place] for place in order])
     # With NumPy, here and in `distance`, the largest is NaN if any is; Python's `max` would depend on the order.
-    apart = float(np.max([distance(again[place], answer) for place, answer in zip(order, shuffled, strict=True)]))
+    pairs = zip(order, shuffled, strict=True)
+    apart = float(np.max([0.0, *(distance(again[place], answer) for place, answer in pairs)]))
     evidence = (counted, f"Read once more in another order: probabilities are at most {apart:.1e} apart.")
     if not apart <= ROUNDING:  # so that NaN fails too
         says = "Predictions are not computed from the rationale alone: they depend on what else is read with it."

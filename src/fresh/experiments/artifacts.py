@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fresh._io import atomic_write
-from fresh.attribution.support_model import SupportModel
+from fresh.attribution.support_model import SUPPORT, SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
 from fresh.experiments.store import BusyError, RunStore
@@ -18,7 +18,7 @@ from fresh.methods.bastings import Bastings
 from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, GateConfig, LeiConfig
 from fresh.methods.joint import fit_joint
 from fresh.methods.lei import Lei
-from fresh.methods.rationales import SUPPORT, build_scorer, score_all
+from fresh.methods.rationales import build_scorer, score_all
 from fresh.persistence import remove_folder
 from fresh.rationale import Words
 from fresh.training.checkpoint import is_training_complete

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 
 from fresh._io import disk_hint
+from fresh.attribution.support_model import SUPPORT
 from fresh.data.splits import Splits
 from fresh.document import Example, Explanation, Mask
 from fresh.errors import DataError
@@ -38,7 +39,7 @@ from fresh.experiments.store import TIMES, BusyError, RunStore
 from fresh.methods.baselines import train_full_text
 from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.fresh import train_scored
-from fresh.methods.rationales import SUPPORT, cut_examples, has_rationale, score_and_cut
+from fresh.methods.rationales import cut_examples, has_rationale, score_and_cut
 from fresh.methods.registry import MethodResult, train_method
 from fresh.metrics.bootstrap import macro_f1_interval, number_labels, number_texts
 from fresh.metrics.classification import accuracy, macro_f1

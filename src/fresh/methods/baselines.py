@@ -18,27 +18,24 @@ from fresh.training.loop import RunContext
 
 
 def train_full_text(
-    splits: Splits, config: FullTextConfig, context: RunContext | None = None, name: str = "predictor"
+    splits: Splits, config: FullTextConfig, context: RunContext, name: str = "predictor"
 ) -> MethodResult:
-    """Train a predictor on whole documents.
-
-    :param name: The name of the network in checkpoints.
-    """
-    return _train("full_text", splits, config, (context or RunContext()).with_name(name), FullText())
+    """Train a predictor on whole documents; checkpoints call it by its name."""
+    return _train("full_text", splits, config, context.with_name(name), FullText())
 
 
-def train_random(splits: Splits, config: RandomConfig, context: RunContext | None = None) -> MethodResult:
+def train_random(splits: Splits, config: RandomConfig, context: RunContext) -> MethodResult:
     """Train a predictor on random words: as many as a rationale has, in the order of the document."""
     shared = {item.name: getattr(config, item.name) for item in fields(CutConfig)}
     result = fresh.train(splits, FreshConfig(**shared, scorer="random"), context)
     return replace(result, model=replace(result.model, settings=settings_record("random", config)))
 
 
-def train_human(splits: Splits, config: HumanConfig, context: RunContext | None = None) -> MethodResult:
+def train_human(splits: Splits, config: HumanConfig, context: RunContext) -> MethodResult:
     """Train a predictor on people's rationales; the model explains the documents of these splits only."""
-    context = (context or RunContext()).with_name("predictor")
     splits = keep_annotated(splits, context.progress)
-    return _train("human", splits, config, context, HumanRationales.of((*splits.train, *splits.dev, *splits.test)))
+    extractor = HumanRationales.of((*splits.train, *splits.dev, *splits.test))
+    return _train("human", splits, config, context.with_name("predictor"), extractor)
 
 
 def keep_annotated(splits: Splits, progress: Progress) -> Splits:

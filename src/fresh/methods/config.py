@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from fresh.attribution.config import ScorerConfig
 from fresh.config import Setting, check_above, check_min, list_settings, raise_all, suggest
 from fresh.data.config import DataConfig
@@ -22,15 +24,12 @@ class Range(NamedTuple):
     @property
     def middle(self) -> float:
         """The default ratio: the geometric mean of both ends."""
-        return self._clamp(round(math.sqrt(self.low * self.high), 3))
+        return min(self.high, max(self.low, round(math.sqrt(self.low * self.high), 3)))
 
     def spread(self, n: int) -> list[float]:
         """Return ratios from the lowest to the highest, evenly on a logarithmic scale."""
-        factor = (self.high / self.low) ** (1 / (n - 1))
-        return [self._clamp(round(self.low * factor**step, 4)) for step in range(n)]
-
-    def _clamp(self, ratio: float) -> float:
-        return min(self.high, max(self.low, ratio))
+        ratios: list[float] = np.geomspace(self.low, self.high, n).round(4).clip(self.low, self.high).tolist()
+        return ratios
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +206,8 @@ class BastingsConfig(GateConfig):
     lagrange_start: float = 1e-5
     """Initial Lagrange multiplier of the length."""
     lagrange_rate: float | None = None
-    """Learning rate of the multiplier, which grows while too many words are kept and shrinks while too few are. By
-    default 0.001, or 0.01 with two_sided=False."""
+    """Learning rate of the multiplier, which grows while too many words are kept and, with two_sided=True, shrinks
+    while too few are. By default 0.001, or 0.01 with two_sided=False."""
     lagrange_square: float = 5.0
     """Weight of the square of the deviation from the ratio, which keeps the multiplier from oscillating."""
     lagrange_decay: float = 0.9

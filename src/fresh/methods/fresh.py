@@ -6,11 +6,10 @@ from functools import cache, partial
 
 from fresh._optional import optional_import
 from fresh.attribution import Scorer, ScorerFactory
-from fresh.attribution.support_model import SupportModel
+from fresh.attribution.support_model import SUPPORT, SupportModel
 from fresh.data.splits import Splits
 from fresh.methods.config import FreshConfig
 from fresh.methods.rationales import (
-    SUPPORT,
     ScoredSplits,
     build_scorer,
     check_rationales,
@@ -31,10 +30,7 @@ from fresh.training.loop import RunContext
 def train(
     splits: Splits, config: FreshConfig, context: RunContext | None = None, scorer: ScorerFactory | None = None
 ) -> MethodResult:
-    """Train a support model, cut its scores to rationales, and train a predictor on them.
-
-    :param scorer: Makes a custom scorer from the support model, in place of ``config.scorer``.
-    """
+    """Train a support model, cut the scores of its scorer to rationales, and train a predictor on them."""
     [result] = _train_all(splits, [config], context or RunContext(), scorer)
     return result
 
@@ -61,8 +57,7 @@ def _train_all(
     if scorer is None:
         check_ready(configs[0])
     check_rationales(splits, configs[0].tagging.human)
-    for config in configs:
-        split_folds(splits.train, config.folds, config.train.seed)
+    split_folds(splits.train, configs[0].folds, configs[0].train.seed)
     context = replace(context, feature_store=context.store(configs[0].train))  # for training and scoring
     supports: Sequence[SupportModel | None] = [None] * len(configs)
     if trains_support(configs[0], scorer):

@@ -85,7 +85,6 @@ class JointModel(nn.Module, ABC):
 
 def train_joint(method: type[JointModel], splits: Splits, config: GateConfig, context: RunContext) -> MethodResult:
     """Train a gate and a reader together, make a rationalizer of them, and warn if the gate has collapsed."""
-    context = context.with_name(method.name)
     model, extractor = fit_joint(method, splits, config, context)
     documents, dev_documents = ([example.document for example in part] for part in (splits.train, splits.dev))
     with inference_precision(model.gate, config.train):
@@ -197,10 +196,7 @@ def make_losses(
 
 
 def drop_tokens(batch: Batch, kept: Tensor, words: WordTokenizer) -> Batch:
-    """Remove the words that are not kept from a batch, exactly as `Document.cut` and the tokenizer would.
-
-    :param kept: Shape: (texts, words).
-    """
+    """Drop all but the kept words (shape: (texts, words)) from a batch, as `Document.cut` and the tokenizer would."""
     in_word = batch.word_of != NO_WORD
     word = batch.word_of.clamp(min=0)
     stays = batch.mask.bool() & (~in_word | kept.gather(1, word))

@@ -9,7 +9,7 @@ import numpy as np
 
 from fresh.attribution import Scorer, ScorerFactory, make_scorer, needs_support
 from fresh.attribution.attention import Attention, AttentionGradient
-from fresh.attribution.support_model import SupportModel
+from fresh.attribution.support_model import SUPPORT, SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Example, Mask, Saliency
 from fresh.errors import DataError
@@ -25,7 +25,6 @@ from fresh.training.feature_cache import FeatureStore
 from fresh.training.fit import TrainingPairs
 from fresh.training.loop import RunContext
 
-SUPPORT = "support model"
 N_VERSIONS = 8  # of each training rationale, of various lengths, which the epochs read in turn
 N_LENGTHS, N_DEV_LENGTHS = 32, 4  # different ratios of a range in training, and on dev
 # Documents that a scorer gets at once: enough that batches of similar length fill a GPU, and progress still moves.

@@ -12,7 +12,7 @@ from torch.nn import functional
 from fresh.attribution.support_model import text_of
 from fresh.document import Document, Mask, Saliency
 from fresh.metrics.plausibility import token_f1
-from fresh.nn.batch import Batch, FlatRows, IntArray, TokenTable
+from fresh.nn.batch import Batch, FlatRows, IntArray
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import load_encoder
 from fresh.nn.heads import word_mask
@@ -21,6 +21,7 @@ from fresh.selection.discretizers import Discretizer
 from fresh.selection.extractors import select_masks
 from fresh.training.config import ClassifierConfig
 from fresh.training.distributed import process_group
+from fresh.training.feature_cache import CachedInputs
 from fresh.training.fit import encode, make_loss
 from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed
 
@@ -60,7 +61,7 @@ class Tagger:
         dev_inputs = encode(network, [text_of(document) for document in dev_documents], config.train, context)
 
         def validate() -> float:
-            saliencies = group.gather(_score_table(network, dev_inputs.table, dev_documents, dev_inputs.collate))
+            saliencies = group.gather(_score(network, dev_documents, dev_inputs))
             return token_f1(wanted, [mask.kept for mask in select_masks(discretizer, saliencies)])
 
         job = TrainingJob(
@@ -79,13 +80,13 @@ class Tagger:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score for each word, from 0 to 1; they explain no label."""
-        table = self.network.tokenizer([text_of(document) for document in documents])
-        return _score_table(self.network, table, documents, self.network.collator(table))
+        return _score(self.network, documents)
 
 
-def _score_table(
-    network: TokenClassifier, table: TokenTable, documents: Sequence[Document], read: Callable[[IntArray], Batch]
+def _score(
+    network: TokenClassifier, documents: Sequence[Document], inputs: CachedInputs | None = None
 ) -> list[Saliency]:
+    table = network.tokenizer([text_of(document) for document in documents]) if inputs is None else inputs.table
     saliencies: dict[int, Saliency] = {}
     # In single precision, words with probabilities close to 1 would tie, and the earlier one would win. With 16 bits,
     # 2 % (minilm) and 11 % (mpnet) of the words of SST tied. Apple's GPUs have no double precision.
@@ -100,7 +101,7 @@ def _score_table(
             saliencies[number] = Saliency(scores, "", documents[number].id, n_read)
 
     with torch.no_grad():
-        network.for_each_batch(table, work, collate=read)
+        network.for_each_batch(table, work, collate=None if inputs is None else inputs.collate)
     return [saliencies[number] for number in range(len(documents))]
 
 
