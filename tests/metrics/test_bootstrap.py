@@ -98,9 +98,8 @@ def test_ratios_without_a_divisor_are_zero() -> None:
 
 
 def test_an_undefined_figure_of_a_resample_is_left_out() -> None:
-    draws = np.array([[0.0, np.nan], [1.0, 0.5], [2.0, 0.5]])
-    first, second = percentile_intervals(np.array([1.0, 0.5]), draws)
-    assert first.bounds == pytest.approx((0.05, 1.95))
+    first, second = percentile_intervals(np.array([[9.0, 0.5], [0.0, np.nan], [1.0, 0.5], [2.0, 0.5]]))
+    assert (first.value, *first.bounds) == pytest.approx((9, 0.05, 1.95))
     assert second == Interval(0.5, 0.5, 0.5)
 
 
@@ -151,8 +150,9 @@ def test_blocks_are_drawn_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = np.concatenate(list(resample_counts(counts, 50, seed=1)))
     monkeypatch.setattr("fresh.metrics.bootstrap.BLOCK_SIZE", 21)
     blocks = list(resample_counts(counts, 50, seed=1))
-    assert [len(block) for block in blocks] == [7] * 7 + [1]
+    assert [len(block) for block in blocks] == [1] + [7] * 7 + [1]
     assert np.array_equal(np.concatenate(blocks), whole)
+    assert np.array_equal(blocks[0], [counts])
 
 
 # Shared texts
@@ -238,7 +238,8 @@ def test_repeated_documents_do_not_narrow_an_interval(seed: int, n_times: int) -
 
 @given(st.lists(st.integers(-2, 3), min_size=1, max_size=9), st.integers(0, 99))
 def test_a_draw_holds_whole_texts(texts: list[int], seed: int) -> None:
-    [drawn] = draw_rows(len(texts), 1, seed, texts)
+    [whole, drawn] = draw_rows(len(texts), 1, seed, texts)
+    assert whole.tolist() == list(range(len(texts)))
     counts = np.bincount(drawn, minlength=len(texts))
     assert all(counts[i] == counts[j] for i, j in product(range(len(texts)), repeat=2) if texts[i] == texts[j])
     assert sum(int(counts[texts.index(text)]) for text in set(texts)) == len(set(texts))
