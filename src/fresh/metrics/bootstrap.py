@@ -48,16 +48,15 @@ class Estimate:
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"An interval runs from low to high, got {self.low} to {self.high}.")
 
-    @classmethod
-    def of(cls, value: float, bounds: Bounds | None) -> "Estimate":
-        """Join a figure with the ends of its interval, if known."""
-        return Estimate(value, *(bounds or ()))
-
     def __str__(self) -> str:
+        return self.show(short)
+
+    def show(self, form: Callable[[float], str]) -> str:
+        """Format the figure and, in parentheses, the ends of its interval."""
         if self.low is None or self.high is None:
-            return short(self.value)
-        dash = " to " if self.low < 0 else "–"
-        return f"{short(self.value)} ({short(self.low)}{dash}{short(self.high)})"
+            return form(self.value)
+        dash = " to " if form(self.low).startswith(("-", "+")) else "–"
+        return f"{form(self.value)} ({form(self.low)}{dash}{form(self.high)})"
 
 
 @dataclass(frozen=True, slots=True)
