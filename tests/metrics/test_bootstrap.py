@@ -268,9 +268,14 @@ NUMBERS = r"Labels must be a row of whole numbers from 0.*number_labels\(labels,
     ],
 )
 def test_labels_that_cannot_be_compared_are_refused(gold: list[int], predicted: list[int], message: str) -> None:
-    for measure in (accuracy_interval, lambda gold, predicted: macro_f1_interval(gold, predicted, 2)):
+    for measure in (
+        lambda: accuracy_interval(gold, predicted),
+        lambda: macro_f1_interval(gold, predicted, 2),
+        lambda: compare_accuracy(gold, gold, predicted),
+        lambda: compare_macro_f1(gold, gold, predicted, 2),
+    ):
         with pytest.raises(ValueError, match=message):
-            measure(gold, predicted)
+            measure()
 
 
 def test_samples_that_cannot_be_resampled_are_refused() -> None:
