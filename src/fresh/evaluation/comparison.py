@@ -149,11 +149,7 @@ class ComparisonReport:
             yield (f"{pair.first}\n− {pair.second}", pair.measure, pair.difference.show(_signed), *p_values)
 
     def to_html(self, data: str = "") -> str:
-        """Return a page that needs no other file."""
-        return render(self.to_view(data))
-
-    def to_view(self, data: str = "") -> View:
-        """Return what the page shows; its documents are shown as the first model read them.
+        """Return a page that needs no other file; its documents are shown as the first model read them.
 
         :param data: The source of the documents.
         """
@@ -162,7 +158,7 @@ class ComparisonReport:
         reader = f"{first.name} ({first.runs[0]})" if first.runs else first.name
         read = f"The documents are shown as {reader} read them."
         whiskers = "Whiskers go from the lowest run to the highest." if self.of_runs else "Whiskers are 95 % intervals."
-        return View(
+        view = View(
             f"{title} side by side",
             self.rows,
             self.documents,
@@ -175,6 +171,7 @@ class ComparisonReport:
             whiskers=f"{whiskers} {read}",
             tests=f"{self.test[0].upper()}{self.test[1:]}; corrected: {self.correction}",
         )
+        return render(view)
 
 
 def _signed(value: float) -> str:

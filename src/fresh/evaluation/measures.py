@@ -68,7 +68,7 @@ def compute_measures(
             Measure("Brier score", bootstrap.mean_interval(classification.brier_scores(gold, answers), texts=texts)),
         ),
         bins=bins,
-        agreement=_agreement_measures(examples, explained) if n_marked else (),
+        agreement=_agreement_measures(examples, explained, texts) if n_marked else (),
         n_marked=n_marked,
         faithfulness=tuple(Measure(name, bootstrap.mean_interval(row, texts=texts)) for name, row in losses.items()),
         lengths=tuple(lengths),
@@ -103,12 +103,11 @@ def _calibration_measures(
     )
 
 
-def _agreement_measures(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[Measure, ...]:
+def _agreement_measures(
+    examples: Sequence[Example], explained: Sequence[Explanation], texts: Ints | None
+) -> tuple[Measure, ...]:
     """Measure agreement where people marked words; texts that were joined to one document are resampled together."""
-    marked = [pair for pair in zip(examples, explained, strict=True) if pair[0].human is not None]
-    examples = [example for example, _ in marked]
-    counts = measure_agreement(examples, [explanation for _, explanation in marked]).counts
-    texts = bootstrap.number_texts(example.document.words for example in examples)
+    counts = measure_agreement(examples, explained).counts
     # An instance is one text of a joined document: resampling it alone would take it for independent of the others.
     groups = counts.example if texts is None else texts[counts.example]
     rows = bootstrap.draw_rows(len(groups), bootstrap.N_RESAMPLES, 0, groups)
