@@ -83,13 +83,6 @@ def test_figures_equal_those_of_the_metrics(pairs: list[tuple[str, str]]) -> Non
         assert all(0 <= one.low <= one.high <= 1 for one in own)
 
 
-@given(st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=40), st.integers(0, 9))
-def test_an_interval_moves_with_its_values(values: list[float], seed: int) -> None:
-    before, after = mean_interval(values, 50, seed), mean_interval(np.array(values) * 2 + 8, 50, seed)
-    for name in ("value", "low", "high"):
-        assert getattr(after, name) == pytest.approx(getattr(before, name) * 2 + 8)
-
-
 def test_ratios_without_a_divisor_are_zero() -> None:
     assert ratio_interval([0, 0], [0, 0]) == Interval(0, 0, 0)
     assert ratio_interval([1, 0], [1, 0]) == Interval(1, 0, 1)  # one draw in four has nothing to divide by

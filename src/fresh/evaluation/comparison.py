@@ -13,16 +13,8 @@ from fresh.document import Example, Explanation
 from fresh.evaluation.evaluation import GoldLabels, check_labels, explain_all
 from fresh.evaluation.html_report import evenly_spaced
 from fresh.evaluation.warnings import training_warnings
-from fresh.metrics.bootstrap import (
-    Estimate,
-    Floats,
-    Ints,
-    accuracy_interval,
-    describe_shared_texts,
-    macro_f1_interval,
-    ratio_interval,
-    short,
-)
+from fresh.metrics import bootstrap
+from fresh.metrics.bootstrap import Estimate, Floats, Ints, short
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.metrics.plausibility import measure_agreement
 from fresh.metrics.significance import N_PERMUTATIONS, compare_accuracy, compare_macro_f1, holm, welch
@@ -85,7 +77,7 @@ class ComparisonReport:
             return "Scores are means over runs with several seeds. Ranges go from the lowest run to the highest."
         if self.n_texts is None:
             return "Ranges are 95 % bootstrap intervals over the documents."
-        shared = describe_shared_texts(self.n_documents, self.n_texts)
+        shared = bootstrap.describe_shared_texts(self.n_documents, self.n_texts)
         return f"Ranges are 95 % bootstrap intervals over whole texts: {shared}."
 
     @property
@@ -202,10 +194,10 @@ def compare(
     rows: list[ScoreRow] = []
     for name, one in measured.items():
         marked = None if gold.texts is None else gold.texts[one.marked]
-        f1 = macro_f1_interval(right, answers[name], len(gold.labels), texts=gold.texts)
-        share_right = accuracy_interval(right, answers[name], texts=gold.texts)
-        kept = ratio_interval(one.n_kept, one.n_words, texts=gold.texts)
-        people = ratio_interval(one.token_f1, one.n_parts, texts=marked) if len(one.marked) else None
+        f1 = bootstrap.macro_f1_interval(right, answers[name], len(gold.labels), texts=gold.texts)
+        share_right = bootstrap.accuracy_interval(right, answers[name], texts=gold.texts)
+        kept = bootstrap.ratio_interval(one.n_kept, one.n_words, texts=gold.texts)
+        people = bootstrap.ratio_interval(one.token_f1, one.n_parts, texts=marked) if len(one.marked) else None
         rows.append(ScoreRow(name, f1, share_right, kept, people))
     tests: list[Pair] = []
     with progress.task("testing", len(name_pairs)) as advance:
