@@ -1,6 +1,5 @@
 import argparse
 import glob
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -155,7 +154,7 @@ def _show(report: "ComparisonReport") -> None:
             table.add_column(head, justify="left" if head == "measure" else "right", no_wrap=True)
         for name, *cells in rows:
             # A range stands on a line of its own.
-            lines = (name, *(re.sub(r" \((.+)\)", r"\n\1", cell) for cell in cells))
+            lines = (name, *(cell.replace(" (", "\n").rstrip(")") for cell in cells))
             table.add_row(*(Text(cell.translate(CONTROL_PICTURES)) for cell in lines))
         console.print(table)
     for note in report.notes:
