@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,10 @@ def test_models_are_shown_side_by_side_and_written(
     assert sorted(path.name for path in Path().iterdir()) == ["out.html", "out.json", "out.md", data]
     assert max(map(len, shown.out.splitlines())) <= 80
     figures = [
-        part for cells in (*table.score_cells(), *table.test_cells()) for cell in cells for part in cell.split("\n")
+        part
+        for cells in (*table.score_cells(), *table.test_cells())
+        for cell in cells
+        for part in re.split(r"\n| \(|\)$", cell)
     ]
     assert all(figure in shown.out for figure in figures)
     assert " ".join(shown.out.split()).endswith(" ".join(table.notes))

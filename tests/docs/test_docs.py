@@ -20,6 +20,7 @@ from fresh.rationalizer import Rationalizer
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 FRONT = ("README.md", "docs/concepts/wall.md", "docs/concepts/leaks.md", "src/fresh/web/pages/serve.html")
+SECURITY = ROOT / "docs/concepts/security.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
@@ -129,3 +130,23 @@ def test_all_public_names_can_be_imported() -> None:
         module = pkgutil.resolve_name(package)
         for name in getattr(module, "__all__", ()):
             assert getattr(module, name) is not None
+
+
+# The page on safety promises only what a test checks.
+
+
+def test_every_test_that_the_page_names_is_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", SECURITY.read_text(encoding="utf-8")))
+    there = {
+        name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.M)
+    }
+    assert len(named) > 30
+    assert named - there == set()
+
+
+def test_every_promise_of_a_table_names_a_test() -> None:
+    rows = [line for line in SECURITY.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    promises = [row for row in rows if not row.startswith(("| promise", "| ---"))]
+    assert [row for row in promises if "`test_" not in row.rsplit("|", 2)[1]] == []

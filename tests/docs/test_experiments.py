@@ -1,18 +1,23 @@
-"""The grids of the paper, as they are given out."""
+"""The grids of the paper, as they are given out; the examples of `fresh table` in them and in its help work."""
 
 import hashlib
 import json
+import re
+import shlex
 import tarfile
 from pathlib import Path
 from typing import IO, Any, cast
 
 import pytest
 
+from fresh.cli.main import main
+from fresh.cli.table import ABOUT
 from fresh.data.corpora import CORPORA
 from fresh.experiments.figures import read_figure_config
 from fresh.experiments.grid import check_grid, key_settings
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.plan import tasks_of
+from fresh.experiments.store import RunStore
 from fresh.training.config import LATER
 
 FOLDER = Path(__file__).parents[2] / "experiments"
@@ -83,3 +88,51 @@ def test_grids_still_describe_the_runs_that_were_published() -> None:
             assert {name for name in names if published[name] != found[name]} <= {"network.encoder"}, planned["row"]
             n_runs += 1
     assert n_runs == 1379
+
+
+# Examples of tables
+
+TABLED = sorted(path for path in FOLDER.glob("*.toml") if path.stem != "search")
+EXAMPLE = re.compile(r"^(?:#  )? +(fresh table .*?)(?: {2,}.*)?$", re.MULTILINE)
+FIGURES = ("macro-F1", "dev macro-F1", "kept", "token F1")
+
+
+def examples() -> list[str]:
+    """Find all commands that are examples."""
+    texts = [ABOUT, *(path.read_text(encoding="utf-8") for path in TABLED)]
+    return list(dict.fromkeys(command for text in texts for command in EXAMPLE.findall(text)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with runs of the paper's grids that nobody ran, two seeds of each."""
+    place = tmp_path_factory.mktemp("examples")
+    runs = RunStore(place / "runs")
+    for path in TABLED:
+        grid = read_grid(path, {"seed": [0, 1]})
+        planned = []
+        for number, (cell, run) in enumerate(check_grid(grid, place).runs):
+            key, settings = cell.key(run, ""), cell.table_settings(run)
+            about = {"row": cell.row, "corpus": cell.corpus, "seed": cell.seed}
+            planned.append({"key": key, **about, "settings": settings})
+            figures = dict.fromkeys(FIGURES, 0.5 + number / 10_000)
+            data = {"data": "", "documents": [], "all settings": {}, "machine": {}, "notes": []}
+            times = {"seconds": 1.0, "finished": ""}
+            runs.save_report(key, {"corpus": cell.corpus, "figures": figures, "times": times, **data})
+        runs.write_plan(grid.name, "", planned, {})
+    return place
+
+
+def test_there_are_examples() -> None:
+    assert len(examples()) >= 15
+
+
+@pytest.mark.parametrize("command", examples())
+def test_each_example_works_and_mixes_no_runs(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(shlex.split(command)[1:]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert "†" not in shown.out

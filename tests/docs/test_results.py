@@ -38,16 +38,16 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleT
         sys.modules.pop(name)
 
 
-def call(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
-    """Run the script."""
+def call(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
+    """Run the script, and return how it ends."""
     monkeypatch.setattr(sys, "argv", ["make_results.py", *words])
-    module.main()
+    with pytest.raises(SystemExit) as caught:
+        module.main()
+    return caught.value.code
 
 
 def test_pages_are_up_to_date(results: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SystemExit) as caught:
-        call(results, monkeypatch, "--check")
-    assert caught.value.code is None
+    assert call(results, monkeypatch, "--check") is None
 
 
 def test_what_is_out_of_date_is_listed_and_made_again(
@@ -59,19 +59,14 @@ def test_what_is_out_of_date_is_listed_and_made_again(
     main.write_text(before[1].replace("| full text | .884", "| full text | .994") + "A word more.\n", encoding="utf-8")
     for name in ("lengths.svg", "human.png"):
         (tmp_path / "docs/results" / name).unlink()
-    before_change = dict(results.FIGURES)
-    monkeypatch.setitem(results.FIGURES, "lengths", ("lengths", {"y": "accuracy"}))
-    with pytest.raises(SystemExit) as caught:
-        call(results, monkeypatch, "--check")
-    names = ("docs/results/main.md", "README.md", *(f"docs/results/{n}" for n in ("manifest.json", "lengths.svg")))
-    listed = ", ".join((*names, "docs/results/human.png"))
-    assert caught.value.code == f"Not up to date with runs.tgz: {listed}. To make them again: make results."
-    monkeypatch.setattr(results, "FIGURES", before_change)
+    with monkeypatch.context() as changed:
+        changed.setitem(results.FIGURES, "lengths", ("lengths", {"y": "accuracy"}))
+        code = call(results, changed, "--check")
+    listed = "{0}/main.md, README.md, {0}/manifest.json, {0}/lengths.svg, {0}/human.png".format("docs/results")
+    assert code == f"Not up to date with runs.tgz: {listed}. To make them again: make results."
     drawn: list[list[Path]] = []
     monkeypatch.setattr(results, "plot_figure", lambda _drawn, places: drawn.append(places))
-    with pytest.raises(SystemExit) as caught:
-        call(results, monkeypatch)
-    assert (caught.value.code, len(drawn)) == (None, len(results.FIGURES))
+    assert (call(results, monkeypatch), len(drawn)) == (None, len(results.FIGURES))
     assert [page.read_text(encoding="utf-8") for page in (front, main)] == [before[0], before[1] + "A word more.\n"]
 
 
@@ -174,10 +169,9 @@ def test_a_plan_of_other_runs_is_refused(results: ModuleType, pair: tuple[RunSto
 
 def test_a_folder_without_runs_is_refused(results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = results.REPORTS.read_bytes()
-    with pytest.raises(SystemExit) as caught:
-        call(results, monkeypatch, str(tmp_path / "nowhere"))
     message = f"{tmp_path / 'nowhere'} holds no experiment. Name a folder that `fresh run` wrote."
-    assert (caught.value.code, results.REPORTS.read_bytes()) == (message, before)
+    assert call(results, monkeypatch, str(tmp_path / "nowhere")) == message
+    assert results.REPORTS.read_bytes() == before
 
 
 @pytest.mark.parametrize(

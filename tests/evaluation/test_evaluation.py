@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import small
-from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example, Mask
@@ -86,16 +85,6 @@ def test_predictors_that_read_something_else_stand_beside_it(
         assert row.macro_f1 == macro_f1(gold, read(other, documents, chosen), LABELS)
     assert majority.name == "majority class (pos)"
     assert majority.macro_f1 == macro_f1(gold, ["pos"] * len(gold), LABELS)
-
-
-def test_another_model_of_full_text_may_be_given(predictor: Predictor, toy: Splits, support: SupportModel) -> None:
-    model = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), predictor)
-    plain, beside = (evaluate(model, toy.test, baselines=given).report for given in (None, Baselines(support)))
-    assert [row.name for row in plain.rows][:2] == ["FRESH (random)", "random words, same predictor"]
-    assert beside.rows[1:] == plain.rows
-    answers = [answer.label for answer in support.predict([item.document for item in toy.test])]
-    assert beside.rows[0].name == "full text (support model)"
-    assert beside.rows[0].accuracy == accuracy([item.label for item in toy.test], answers)
 
 
 def test_a_model_of_many_lengths_is_measured_at_the_ends_of_its_range(model: Rationalizer, toy: Splits) -> None:

@@ -15,11 +15,10 @@ from fresh.evaluation.html_report import (
     report_path,
     report_view,
 )
-from fresh.metrics.bootstrap import Estimate
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.html import render
-from fresh.reporting.report import Verdict
+from fresh.reporting.report import Verdict, estimate
 from fresh.selection.extractors import FullText
 
 
@@ -40,15 +39,15 @@ def test_the_page_shows_what_the_report_says(configured: Rationalizer, found: Ev
     for shown, row in zip(view.headline, found.report.rows, strict=True):
         assert (shown.name, shown.own) == (row.name, row.own)
         for name in ("macro_f1", "accuracy", "kept"):
-            assert getattr(shown, name) == Estimate.of(getattr(row, name), getattr(row, f"{name}_between"))
+            assert getattr(shown, name) == estimate(row, name)
     figures = found.report.figures
     assert figures is not None
     assert view.figures == figures
     assert view.full_text == found.report.rows[0].macro_f1
-    [people] = view.agreement
-    assert people.name == "FRESH (occlusion)"
-    assert list(people.figures) == ["precision", "recall", "token F1", "IoU-F1", "AUPRC"]
-    assert list(people.figures.values()) == [item.figure for item in figures.agreement]
+    assert list(view.agreement) == ["FRESH (occlusion)"]
+    [people] = view.agreement.values()
+    assert list(people) == ["precision", "recall", "token F1", "IoU-F1", "AUPRC"]
+    assert list(people.values()) == [item.figure for item in figures.agreement]
     assert view.classes == found.report.rows[1].classes
     assert view.documents == tuple(zip(found.examples, found.explained, strict=True))
     assert view.settings == (("method", "fresh"), ("network.encoder", "tiny"))
@@ -65,7 +64,7 @@ def test_a_report_without_figures_or_people_leaves_them_out(predictor: Predictor
     bare = evaluate(model, [small.unmarked(example) for example in toy.test])
     view = report_view(model, bare, "all words")
     assert view.figures is not None
-    assert (view.figures.lengths, view.agreement, view.figures.faithfulness) == ((), (), ())
+    assert (view.figures.lengths, view.agreement, view.figures.faithfulness) == ((), {}, ())
     old = replace(bare, report=replace(bare.report, figures=None))
     view = report_view(model, old, "all words")
     assert view.figures is None

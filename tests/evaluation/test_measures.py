@@ -19,7 +19,7 @@ from fresh.evaluation.measures import (
     compute_measures,
     read_at_lengths,
 )
-from fresh.metrics.bootstrap import Interval
+from fresh.metrics.bootstrap import Interval, number_texts
 from fresh.metrics.classification import brier_scores, calibration, confusion_matrix, macro_f1
 from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, aopc, drops
 from fresh.metrics.plausibility import measure_agreement
@@ -119,7 +119,7 @@ def test_intervals_hold_the_figure_and_are_narrower_with_more_documents() -> Non
             examples.append(Example(document(number, 20), "pos", Mask(human)))
             saliency = Saliency(kept + generator.random(20), "pos")
             explained.append(replace(explain(examples[-1], Mask(kept)), saliency=saliency))
-        measures = _agreement_measures(examples, explained)
+        measures = _agreement_measures(examples, explained, None)
         assert all(item.figure.low <= item.figure.value <= item.figure.high for item in measures)
         return [item.figure.high - item.figure.low for item in measures]
 
@@ -175,7 +175,8 @@ def test_what_belongs_to_one_document_or_text_is_drawn_together(joined: bool) ->
         human = Mask.full(4) if joined else (half, none)[number % 2]
         examples.append(Example(replace(text, parts=parts), "pos", human))
     explained = [explain(item, Mask.from_spans([(0, 2)], 4)) for item in examples]
-    found = {measure.name: measure.figure for measure in _agreement_measures(examples, explained)}
+    texts = number_texts(item.document.words for item in examples)
+    found = {measure.name: measure.figure for measure in _agreement_measures(examples, explained, texts)}
     assert found["token recall"] == Interval(0.5, 0.5, 0.5)
 
 

@@ -50,12 +50,6 @@ def explain(document: Document, kept: str, scores: Sequence[float] | None = None
 # Words
 
 
-def test_words_by_hand() -> None:
-    result = agree((((0, 2),), "-xx-"), (((0, 1),), "xxxx"))
-    assert result.token_macro == Score((1 / 2 + 1 / 4) / 2, (1 / 2 + 1) / 2, (1 / 2 + 2 / 5) / 2)
-    assert row_of(result.token_micro) == pytest.approx((2 / 6, 2 / 3, 4 / 9))
-
-
 def test_an_instance_without_any_word_is_left_out_and_one_without_evidence_counts_as_zero() -> None:
     good: tuple[Spans, str] = (((0, 1),), "x-")
     assert agree(good).token_macro == agree(good, ((), "--")).token_macro == PERFECT
@@ -125,12 +119,6 @@ def test_area_agrees_with_scikit_learn(pairs: list[tuple[bool, float]]) -> None:
         precision, recall, _ = precision_recall_curve(marked, scores)
         found = agree((Mask(marked).spans, "x" * len(marked)), scores=scores.tolist())
         assert found.auprc == pytest.approx(auc(recall, precision), abs=1e-12)
-
-
-def test_the_mean_area_is_over_instances_with_a_marked_word() -> None:
-    result = agree(*((spans, "x-") for spans in (((0, 1),), ((1, 2),), (), ((0, 0),))), scores=[2.0, 1.0])
-    assert result.auprc == (1 + 0.25) / 2
-    assert result.counts.auprc.tolist() == pytest.approx([1, 0.25, math.nan, math.nan], nan_ok=True)
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=8))

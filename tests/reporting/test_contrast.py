@@ -1,16 +1,17 @@
 """Every page in light and dark: each text stands out from what is behind it, and nothing scrolls sideways."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from contrast import faint
 from fresh.attribution.support_model import SupportModel
 from fresh.predictor import Predictor
 from fresh.study.annotators import add_annotators, make_admin_secret, set_paused
 from fresh.study.store import create_study
 from fresh.study.web.app import create_app
+from pages import hostile_view, write_page
 from running import running
 from served import TEXT, on_a_port, save_models
 from studies import plan, two_ways
@@ -18,17 +19,74 @@ from studies import plan, two_ways
 pytestmark = pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
 OPEN_ALL = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
 WIDER_THAN_THE_SCREEN = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+LEVEL_AA = (4.5, 3.0)
+"""Least contrast of a text, and of a control, after WCAG 2."""
+MEASURE = """([least, leastControl]) => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const over = (colours) => {
+    canvas.clearRect(0, 0, 1, 1);
+    for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (one, other) => {
+    const [dark, bright] = [light(over(one)), light(over(other))].sort((a, b) => a - b);
+    return (bright + 0.05) / (dark + 0.05);
+  };
+  const layers = (element) => {
+    const behind = [];
+    for (let e = element; e; e = e.parentElement) behind.unshift(getComputedStyle(e).backgroundColor);
+    return behind;
+  };
+  const faint = [];
+  let seen = 0;
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    const parent = node.parentElement;
+    if (!node.data.trim() || parent.closest("script, style, noscript, option, :disabled")) continue;
+    if (!parent.checkVisibility()) continue;
+    const style = getComputedStyle(parent);
+    const ink = parent.closest("svg") && parent.tagName === "text" ? style.fill : style.color;
+    const behind = layers(parent);
+    const found = contrast(behind, [...behind, ink]);
+    seen += 1;
+    if (found < least) faint.push([found, node.data.slice(0, 30)]);
+  }
+  const controls = document.querySelectorAll(
+    'input:not([type="radio"], [type="checkbox"], [type="range"], [type="file"]), ' +
+      "select, textarea, .quiet, .main, .choices label",
+  );
+  for (const control of controls) {
+    if (!control.checkVisibility() || control.matches(":disabled")) continue;
+    const behind = layers(control.parentElement);
+    const style = getComputedStyle(control);
+    const edge = contrast(behind, [...behind, style.borderTopColor]);
+    const inside = contrast(behind, [...behind, style.backgroundColor]);
+    if (Math.max(edge, inside) < leastControl) faint.push([Math.max(edge, inside), control.outerHTML.slice(0, 60)]);
+  }
+  return { faint, seen, controls: controls.length };
+}"""
+
+
+def faint(page: Page) -> tuple[list[Any], int]:
+    """List what has too little contrast, and count the texts that were measured."""
+    page.wait_for_load_state()  # what was pressed just before may lead elsewhere
+    found = page.evaluate(MEASURE, LEVEL_AA)
+    return found["faint"], found["seen"]
 
 
 def look(page: Page, least: int = 4, address: str = "") -> None:
-    """Measure a page, or the one that is shown, wide and on two phones."""
+    """Measure a page, or the one that is shown, wide, on a tablet and on two phones."""
     if address:
         page.goto(address)
     page.evaluate(OPEN_ALL)
     found, n_seen = faint(page)
     assert found == [], page.url
     assert n_seen >= least, page.url
-    for width in (390, 320):
+    for width in (900, 740, 390, 320):
         page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate(WIDER_THAN_THE_SCREEN) == 0, (page.url, width)
     page.set_viewport_size({"width": 1280, "height": 900})
@@ -43,8 +101,11 @@ def test_what_is_faint_is_found(page: Page) -> None:
     assert "quiet" in faint(page)[0][0][1]
 
 
-def test_the_report(page: Page, movies_url: str) -> None:
+def test_the_report(page: Page, movies_url: str, tmp_path: Path) -> None:
     look(page, 150, movies_url)
+    look(page, 40, write_page(hostile_view(), tmp_path))
+    page.set_viewport_size({"width": 320, "height": 844})
+    expect(page.locator("#text")).to_be_visible()
 
 
 def test_the_page_of_models(page: Page, support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from fresh.cli import options
 from fresh.text import plural
 
 if TYPE_CHECKING:
-    from fresh.evaluation.comparison_report import ComparisonReport
+    from fresh.evaluation.comparison import ComparisonReport
     from fresh.rationalizer import Rationalizer
 
 SUMMARY = "Compare models on the same labeled text"
@@ -142,7 +142,7 @@ def _show(report: "ComparisonReport") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from fresh.evaluation.comparison_report import TEST_HEADER
+    from fresh.evaluation.comparison import TEST_HEADER
     from fresh.highlight import CONTROL_PICTURES
 
     console = Console()
@@ -152,8 +152,10 @@ def _show(report: "ComparisonReport") -> None:
         table.add_column(header[0], overflow="fold")  # names are wrapped, figures are not
         for head in header[1:]:
             table.add_column(head, justify="left" if head == "measure" else "right", no_wrap=True)
-        for cells in rows:
-            table.add_row(*(Text(cell.translate(CONTROL_PICTURES)) for cell in cells))
+        for name, *cells in rows:
+            # A range stands on a line of its own.
+            lines = (name, *(cell.replace(" (", "\n").rstrip(")") for cell in cells))
+            table.add_row(*(Text(cell.translate(CONTROL_PICTURES)) for cell in lines))
         console.print(table)
     for note in report.notes:
         console.print(note.translate(CONTROL_PICTURES), highlight=False, markup=False)

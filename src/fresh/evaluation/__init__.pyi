@@ -1,8 +1,8 @@
 from .baselines import Baselines as Baselines
 from .baselines import train_baselines as train_baselines
+from .comparison import ComparisonReport as ComparisonReport
 from .comparison import compare as compare
 from .comparison import compare_groups as compare_groups
-from .comparison_report import ComparisonReport as ComparisonReport
 from .eraser import write_results as write_results
 from .evaluation import Evaluation as Evaluation
 from .evaluation import evaluate as evaluate

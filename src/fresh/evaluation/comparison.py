@@ -1,7 +1,8 @@
 """Models measured on the same documents and tested against each other: single ones, or groups of runs."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -9,21 +10,169 @@ import numpy as np
 
 from fresh.config import flatten, suggest
 from fresh.document import Example, Explanation
-from fresh.evaluation.comparison_report import ComparisonReport
 from fresh.evaluation.evaluation import GoldLabels, check_labels, explain_all
 from fresh.evaluation.html_report import evenly_spaced
 from fresh.evaluation.warnings import training_warnings
-from fresh.metrics.bootstrap import Estimate, Floats, Ints, accuracy_interval, macro_f1_interval, ratio_interval
+from fresh.metrics import bootstrap
+from fresh.metrics.bootstrap import Estimate, Floats, Ints, short
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.metrics.plausibility import measure_agreement
 from fresh.metrics.significance import N_PERMUTATIONS, compare_accuracy, compare_macro_f1, holm, welch
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.html import Pair, ScoreRow, ShownDocument
+from fresh.reporting.html import Pair, ScoreRow, ShownDocument, View, render
+from fresh.reporting.tables import markdown_table
+from fresh.text import plural
 from fresh.training.config import FREE
 
 MAX_DOCUMENTS_SHOWN = 1_000
+TEST_HEADER = ("first − second", "measure", "difference", "p", "p (Holm)")
+# With more models than this, the title of a page counts them.
+MAX_NAMES = 4
 NamedModels = Iterable[tuple[str, Rationalizer]]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonReport:
+    """All models and all tests, over the same documents."""
+
+    n_documents: int
+    n_marked: int
+    """Documents with a human rationale."""
+    labels: tuple[str, ...]
+    rows: tuple[ScoreRow, ...]
+    pairs: tuple[Pair, ...]
+    documents: tuple[ShownDocument, ...]
+    """What the first model read, in all documents or some of them."""
+    n_texts: int | None = None
+    """Different texts, where several documents share one: these are resampled and swapped whole."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def of_runs(self) -> bool:
+        """Whether each row stands for several runs."""
+        return any(row.runs for row in self.rows)
+
+    @property
+    def n_tests(self) -> int:
+        """How many tests Holm's correction counts."""
+        return sum(pair.p is not None for pair in self.pairs)
+
+    @property
+    def correction(self) -> str:
+        """The correction of the tests."""
+        return f"Holm's correction for {'the one test' if self.n_tests == 1 else f'all {self.n_tests:,} tests'}"
+
+    @property
+    def test(self) -> str:
+        """The name of the test."""
+        if self.of_runs:
+            return "Welch's t-test over seeds"
+        return f"paired permutation test, on the same {'documents' if self.n_texts is None else 'texts, swapped whole'}"
+
+    @property
+    def ranges(self) -> str:
+        """What the ranges around scores are."""
+        if self.of_runs:
+            return "Scores are means over runs with several seeds. Ranges go from the lowest run to the highest."
+        if self.n_texts is None:
+            return "Ranges are 95 % bootstrap intervals over the documents."
+        shared = bootstrap.describe_shared_texts(self.n_documents, self.n_texts)
+        return f"Ranges are 95 % bootstrap intervals over whole texts: {shared}."
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read the scores and the tests."""
+        notes = [*self.warnings, self.ranges]
+        if self.n_marked:
+            share = f"{self.n_marked:,} of {plural(self.n_documents, 'document')} with a human rationale"
+            notes.append(f"Token F1 is the agreement with people, on the {share}.")
+        if self.n_tests:
+            notes.append(f"p: {self.test}. p (Holm): the same, with {self.correction} in this table.")
+        if self.of_runs:
+            notes.append(
+                "There are no paired tests: they compare two models, not two groups of runs. "
+                "Welch's t-test treats the documents as fixed."
+            )
+        untested = [pair for pair in self.pairs if pair.p is None]
+        notes += [f"{pair.first} − {pair.second}, {pair.measure}: no test, since {pair.says}" for pair in untested]
+        return tuple(notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON; the documents are for the page only."""
+        return {
+            "n_documents": self.n_documents,
+            "n_texts": self.n_texts,
+            "n_marked": self.n_marked,
+            "labels": list(self.labels),
+            "rows": [{name: value for name, value in asdict(row).items() if name != "own"} for row in self.rows],
+            "pairs": [asdict(pair) for pair in self.pairs],
+            "ranges": self.ranges,
+            "test": self.test,
+            "correction": "Holm",
+            "n_tests": self.n_tests,
+            "cautions": list(self.warnings),
+        }
+
+    def to_json(self) -> str:
+        """Return indented JSON."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def to_markdown(self) -> str:
+        """Return two tables and the notes."""
+        scores, tests = markdown_table(self.header, self.score_cells()), markdown_table(TEST_HEADER, self.test_cells())
+        return "\n".join((*scores, "", *tests, *(f"\n{note}" for note in self.notes))) + "\n"
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The columns of the table of scores."""
+        return ("model", "macro-F1", "accuracy", "words kept", *(("token F1",) if self.n_marked else ()))
+
+    def score_cells(self) -> Iterator[tuple[str, ...]]:
+        """Yield the cells of each model."""
+        for row in self.rows:
+            people = (str(row.token_f1),) if self.n_marked and row.token_f1 else ()
+            yield (row.name, str(row.macro_f1), str(row.accuracy), row.kept.show("{:.1%}".format), *people)
+
+    def test_cells(self) -> Iterator[tuple[str, ...]]:
+        """Yield the cells of each test."""
+        for pair in self.pairs:
+            p_values = (_p_value(pair.p), _p_value(pair.adjusted))
+            yield (f"{pair.first}\n− {pair.second}", pair.measure, pair.difference.show(_signed), *p_values)
+
+    def to_html(self, data: str = "") -> str:
+        """Return a page that needs no other file; its documents are shown as the first model read them.
+
+        :param data: The source of the documents.
+        """
+        names, first = [row.name for row in self.rows], self.rows[0]
+        title = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= MAX_NAMES else f"{len(names)} models"
+        reader = f"{first.name} ({first.runs[0]})" if first.runs else first.name
+        read = f"The documents are shown as {reader} read them."
+        whiskers = "Whiskers go from the lowest run to the highest." if self.of_runs else "Whiskers are 95 % intervals."
+        view = View(
+            f"{title} side by side",
+            self.rows,
+            self.documents,
+            data,
+            self.n_documents,
+            settings=tuple((row.name, ", ".join(row.runs)) for row in self.rows if row.runs),
+            agreement={row.name: {"token F1": row.token_f1} for row in self.rows if row.token_f1},
+            pairs=self.pairs,
+            notes=(read, *self.notes),
+            whiskers=f"{whiskers} {read}",
+            tests=f"{self.test[0].upper()}{self.test[1:]}; corrected: {self.correction}",
+        )
+        return render(view)
+
+
+def _signed(value: float) -> str:
+    text = short(value)
+    return text if text.startswith("-") else f"+{text}"
+
+
+def _p_value(p: float | None) -> str:
+    return "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def compare(
@@ -45,10 +194,10 @@ def compare(
     rows: list[ScoreRow] = []
     for name, one in measured.items():
         marked = None if gold.texts is None else gold.texts[one.marked]
-        f1 = macro_f1_interval(right, answers[name], len(gold.labels), texts=gold.texts)
-        share_right = accuracy_interval(right, answers[name], texts=gold.texts)
-        kept = ratio_interval(one.n_kept, one.n_words, texts=gold.texts)
-        people = ratio_interval(one.token_f1, one.n_parts, texts=marked) if len(one.marked) else None
+        f1 = bootstrap.macro_f1_interval(right, answers[name], len(gold.labels), texts=gold.texts)
+        share_right = bootstrap.accuracy_interval(right, answers[name], texts=gold.texts)
+        kept = bootstrap.ratio_interval(one.n_kept, one.n_words, texts=gold.texts)
+        people = bootstrap.ratio_interval(one.token_f1, one.n_parts, texts=marked) if len(one.marked) else None
         rows.append(ScoreRow(name, f1, share_right, kept, people))
     tests: list[Pair] = []
     with progress.task("testing", len(name_pairs)) as advance:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fresh.attribution import scorer_to_dict
-from fresh.attribution.support_model import text_of
 from fresh.data.splits import dataset_digest
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluation.baselines import (
@@ -21,7 +20,7 @@ from fresh.evaluation.baselines import (
 )
 from fresh.evaluation.eraser import write_results
 from fresh.evaluation.measures import compute_measures, read_at_lengths
-from fresh.evaluation.warnings import data_warnings, document_tokenizer
+from fresh.evaluation.warnings import data_warnings
 from fresh.metrics import bootstrap
 from fresh.metrics.bootstrap import Bounds, Ints, describe_shared_texts
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
@@ -56,7 +55,7 @@ class Evaluation:
         own = [item.prediction for item in self.explained]
         # The scorer measures faithfulness from the predictions in the file: they count as those from the full text.
         readings = None if self.complements is None else Readings(own, own, self.complements)
-        write_results(path, self.explained, readings, (self.by_ratio or None) if readings else None)
+        write_results(path, self.explained, readings, self.by_ratio if readings else None)
 
 
 def evaluate(
@@ -138,8 +137,8 @@ def explain_all(model: Rationalizer, documents: Sequence[Document], progress: Pr
 
 def share_unread(model: Rationalizer, documents: Sequence[Document]) -> float:
     """Return the share of all words that truncation leaves unread."""
-    n_read, _ = document_tokenizer(model).measure([text_of(document) for document in documents])
-    return 1 - float(n_read.sum()) / sum(len(document.words) for document in documents)
+    masks = read_masks(model, documents)
+    return 1 - sum(int(mask.kept.sum()) for mask in masks) / sum(map(len, masks))
 
 
 def _describe(model: Rationalizer) -> str:

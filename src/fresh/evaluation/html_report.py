@@ -8,12 +8,12 @@ from fresh._io import write_text
 from fresh.config import flatten
 from fresh.evaluation.evaluation import Evaluation
 from fresh.evaluation.measures import AGREEMENT_MEASURES
-from fresh.metrics.bootstrap import Estimate
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.html import AgreementRow, ScoreRow, View, render
-from fresh.reporting.html.view import AGREEMENT_COLUMNS
+from fresh.reporting.html import ScoreRow, View, render
+from fresh.reporting.report import estimate
 
 MAX_DOCUMENTS_SHOWN = 500
+AGREEMENT_COLUMNS = dict(zip(AGREEMENT_MEASURES, ("precision", "recall", "token F1", "IoU-F1", "AUPRC"), strict=True))
 GUARANTEE = (
     "Given the words shown, nothing else can change the answer. It is computed from these words and, where there is "
     "one, from the query. The number of words shown is part of what is shown: with a fixed ratio, it reveals the "
@@ -30,21 +30,11 @@ def report_view(model: Rationalizer, evaluation: Evaluation, title: str, data: s
     report, figures = evaluation.report, evaluation.report.figures
     shown = _select_documents(evaluation, MAX_DOCUMENTS_SHOWN)
     installed = {item.metadata["Name"] for item in importlib.metadata.distributions()}
-    headline = [
-        ScoreRow(
-            row.name,
-            Estimate.of(row.macro_f1, row.macro_f1_between),
-            Estimate.of(row.accuracy, row.accuracy_between),
-            Estimate.of(row.kept, row.kept_between),
-            own=row.own,
-        )
+    headline = (
+        ScoreRow(row.name, estimate(row, "macro_f1"), estimate(row, "accuracy"), estimate(row, "kept"), own=row.own)
         for row in report.rows
-    ]
-    agreement: list[AgreementRow] = []
-    if figures is not None and figures.agreement:
-        columns = dict(zip(AGREEMENT_MEASURES, AGREEMENT_COLUMNS, strict=True))
-        estimates = {columns[measure.name]: measure.figure for measure in figures.agreement}
-        agreement.append(AgreementRow(report.own.name, estimates, own=True))
+    )
+    agreement = {} if figures is None else {AGREEMENT_COLUMNS[one.name]: one.figure for one in figures.agreement}
     return View(
         title=title,
         headline=tuple(headline),
@@ -57,7 +47,7 @@ def report_view(model: Rationalizer, evaluation: Evaluation, title: str, data: s
         classes=report.own.classes,
         figures=figures,
         full_text=next((row.macro_f1 for row in report.rows if row.name.startswith("full text")), None),
-        agreement=tuple(agreement),
+        agreement={report.own.name: agreement} if agreement else {},
         verdicts=report.verdicts,
         guarantee=report.guarantee or GUARANTEE,
         notes=report.all_notes,

@@ -68,7 +68,7 @@ def compute_measures(
             Measure("Brier score", bootstrap.mean_interval(classification.brier_scores(gold, answers), texts=texts)),
         ),
         bins=bins,
-        agreement=_agreement_measures(examples, explained) if n_marked else (),
+        agreement=_agreement_measures(examples, explained, texts) if n_marked else (),
         n_marked=n_marked,
         faithfulness=tuple(Measure(name, bootstrap.mean_interval(row, texts=texts)) for name, row in losses.items()),
         lengths=tuple(lengths),
@@ -83,40 +83,38 @@ def _calibration_measures(
     :param texts: Number of the text of each prediction, where several share one; then whole texts are resampled.
     """
     places, confidences, right = classification.assign_bins(gold, answers)
-    gaps, whole = confidences - right, classification.calibration(gold, answers)
-    filled = [place for place, one in enumerate(whole.bins) if one.count]  # an empty bin has no accuracy to resample
+    gaps, bins = confidences - right, classification.calibration(gold, answers).bins
+    filled = np.unique(places)  # an empty bin has no accuracy to resample
     errors: list[float] = []
     shares: list[Floats] = []
     for rows in bootstrap.draw_rows(len(gold), bootstrap.N_RESAMPLES, 0, texts):
         errors.append(classification.calibration_error(places[rows], gaps[rows]))
         # A resample may leave a bin empty, which says nothing about its accuracy: NaN is left out of the interval.
-        n_answers = np.bincount(places[rows], minlength=len(whole.bins))[filled]
-        n_right = np.bincount(places[rows], weights=right[rows], minlength=len(whole.bins))[filled]
+        n_answers, n_right = (
+            np.bincount(places[rows], weights, minlength=len(bins))[filled] for weights in (None, right[rows])
+        )
         shares.append(np.where(n_answers > 0, n_right / np.maximum(n_answers, 1), np.nan))
     draws = np.array(errors)
     # Gaps add up whatever their sign, so a resample has a larger error than the sample: subtract the mean excess.
-    error = bootstrap.percentile_interval(whole.error, np.maximum(0, draws - max(0, draws.mean() - whole.error)))
-    accuracies = np.array([one.accuracy for one in whole.bins])[filled].astype(np.float64)
-    bounds = {
-        place: found.bounds
-        for place, found in zip(filled, bootstrap.percentile_intervals(accuracies, np.array(shares)), strict=True)
-    }
-    return error, tuple(replace(one, accuracy_between=bounds.get(place)) for place, one in enumerate(whole.bins))
+    draws[1:] = np.maximum(0, draws[1:] - max(0, draws[1:].mean() - draws[0]))
+    between = dict(zip(filled.tolist(), bootstrap.percentile_intervals(np.array(shares)), strict=True))
+    return bootstrap.percentile_interval(draws), tuple(
+        replace(one, accuracy_between=between[place].bounds) if one.count else one for place, one in enumerate(bins)
+    )
 
 
-def _agreement_measures(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[Measure, ...]:
+def _agreement_measures(
+    examples: Sequence[Example], explained: Sequence[Explanation], texts: Ints | None
+) -> tuple[Measure, ...]:
     """Measure agreement where people marked words; texts that were joined to one document are resampled together."""
-    marked = [pair for pair in zip(examples, explained, strict=True) if pair[0].human is not None]
-    examples = [example for example, _ in marked]
-    whole = measure_agreement(examples, [explanation for _, explanation in marked])
-    texts = bootstrap.number_texts(example.document.words for example in examples)
+    counts = measure_agreement(examples, explained).counts
     # An instance is one text of a joined document: resampling it alone would take it for independent of the others.
-    groups = whole.counts.example if texts is None else texts[whole.counts.example]
+    groups = counts.example if texts is None else texts[counts.example]
     rows = bootstrap.draw_rows(len(groups), bootstrap.N_RESAMPLES, 0, groups)
-    draws = [agreement_figures(score_agreement(whole.counts.take(drawn))) for drawn in rows]
+    draws = [agreement_figures(score_agreement(counts.take(drawn))) for drawn in rows]
     return tuple(
-        Measure(name, bootstrap.percentile_interval(value, np.array([draw[name] for draw in draws if name in draw])))
-        for name, value in agreement_figures(whole).items()
+        Measure(name, bootstrap.percentile_interval(np.array([draw[name] for draw in draws if name in draw])))
+        for name in draws[0]
     )
 
 

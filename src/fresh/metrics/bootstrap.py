@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fresh.rationale import Words
+from fresh.text import plural
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -47,16 +48,15 @@ class Estimate:
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"An interval runs from low to high, got {self.low} to {self.high}.")
 
-    @classmethod
-    def of(cls, value: float, bounds: Bounds | None) -> "Estimate":
-        """Join a figure with the ends of its interval, if known."""
-        return Estimate(value, *(bounds or ()))
-
     def __str__(self) -> str:
+        return self.show(short)
+
+    def show(self, form: Callable[[float], str]) -> str:
+        """Format the figure and, in parentheses, the ends of its interval."""
         if self.low is None or self.high is None:
-            return short(self.value)
-        dash = " to " if self.low < 0 else "–"
-        return f"{short(self.value)} ({short(self.low)}{dash}{short(self.high)})"
+            return form(self.value)
+        dash = " to " if form(self.low).startswith(("-", "+")) else "–"
+        return f"{form(self.value)} ({form(self.low)}{dash}{form(self.high)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ def bootstrap_interval(
     texts: Texts = None,
 ) -> Interval:
     """Compute the percentile interval of any figure, given as a function of the indices of a resample."""
-    draws = [statistic(rows) for rows in draw_rows(n_instances, n_resamples, seed, texts)]
-    return percentile_interval(statistic(np.arange(n_instances)), np.array(draws, dtype=np.float64))
+    figures = [statistic(rows) for rows in draw_rows(n_instances, n_resamples, seed, texts)]
+    return percentile_interval(np.array(figures, dtype=np.float64))
 
 
 def mean_interval(values: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None) -> Interval:
@@ -121,8 +121,8 @@ def mean_interval(values: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int =
     # With many distinct values, drawing their counts is slower than drawing instances.
     if len(distinct) > len(row) / 8:
         return bootstrap_interval(lambda rows: float(row[rows].mean()), len(row), n_resamples, seed)
-    means = [draws @ distinct / len(row) for draws in resample_counts(counts, n_resamples, seed)]
-    return percentile_interval(float(row.mean()), np.concatenate(means))
+    means = np.concatenate([draws @ distinct / len(row) for draws in resample_counts(counts, n_resamples, seed)])
+    return percentile_interval(np.append(row.mean(), means[1:]))
 
 
 def ratio_interval(
@@ -158,8 +158,8 @@ def macro_f1_interval(
 
     :param n_classes: Averages the classes below this number; other labels count as errors only.
     """
-    whole, draws = _draw_class_counts(gold, predicted, n_classes, n_resamples, seed, texts)
-    return percentile_interval(float(whole.macro_f1[0]), np.concatenate([block.macro_f1 for block in draws]))
+    draws = _draw_class_counts(gold, predicted, n_classes, n_resamples, seed, texts)
+    return percentile_interval(np.concatenate([block.macro_f1 for block in draws]))
 
 
 class ClassIntervals(NamedTuple):
@@ -174,39 +174,35 @@ def class_intervals(
     gold: Labels, predicted: Labels, n_classes: int, n_resamples: int = N_RESAMPLES, seed: int = 0, texts: Texts = None
 ) -> list[ClassIntervals]:
     """Compute the intervals of precision, recall and F1 of each class, as `macro_f1_interval` does."""
-    whole, draws = _draw_class_counts(gold, predicted, n_classes, n_resamples, seed, texts)
-    columns = [
-        percentile_intervals(getattr(whole, name)[0], np.concatenate([getattr(block, name) for block in draws]))
-        for name in ClassIntervals._fields
-    ]
-    return [ClassIntervals(*scores) for scores in zip(*columns, strict=True)]
+    draws = _draw_class_counts(gold, predicted, n_classes, n_resamples, seed, texts)
+    scores = (np.concatenate([getattr(block, name) for block in draws]) for name in ClassIntervals._fields)
+    return [ClassIntervals(*row) for row in zip(*map(percentile_intervals, scores), strict=True)]
 
 
 def _draw_class_counts(
     gold: Labels, predicted: Labels, n_classes: int, n_resamples: int, seed: int, texts: Texts
-) -> tuple["ClassCounts", list["ClassCounts"]]:
-    """Count correct, gold and predicted instances of each class in the whole sample and in all resamples."""
+) -> list["ClassCounts"]:
+    """Count correct, gold and predicted instances of each class in the sample and in all resamples."""
     kinds = Kinds.of(*check_labels(gold, predicted), texts=texts)
     counts = kinds.count_classes(n_classes)
-    draws = [counts.total(block) for block in resample_counts(kinds.counts, n_resamples, seed)]
-    return counts.total(kinds.counts[None]), draws
+    return [counts.total(block) for block in resample_counts(kinds.counts, n_resamples, seed)]
 
 
-def percentile_interval(value: float, draws: Floats) -> Interval:
-    """Take the middle 95 % of the resamples of a figure."""
-    return percentile_intervals(np.array([value]), draws[:, None])[0]
+def percentile_interval(draws: Floats) -> Interval:
+    """Take the figure of the sample, which comes first, and the middle 95 % of those of its resamples."""
+    return percentile_intervals(draws[:, None])[0]
 
 
-def percentile_intervals(values: Floats, draws: Floats) -> list[Interval]:
-    """Take the middle 95 % of the resamples of several figures.
+def percentile_intervals(draws: Floats) -> list[Interval]:
+    """Do the same for several figures.
 
-    :param draws: NaN where a resample leaves a figure undefined. Shape: (resamples, figures).
+    :param draws: NaN where a resample leaves a figure undefined. Shape: (1 + resamples, figures).
     """
     tail = 100 * (1 - LEVEL) / 2
     # nanpercentile is far slower, and most draws have no NaN.
     percentile = np.nanpercentile if np.isnan(draws).any() else np.percentile
-    lows, highs = percentile(draws, (tail, 100 - tail), axis=0).tolist()
-    return [Interval(*ends) for ends in zip(values.tolist(), lows, highs, strict=True)]
+    lows, highs = percentile(draws[1:], (tail, 100 - tail), axis=0).tolist()
+    return [Interval(*ends) for ends in zip(draws[0].tolist(), lows, highs, strict=True)]
 
 
 def number_labels(names: Sequence[str], labels: Sequence[str]) -> Ints:
@@ -224,17 +220,18 @@ def number_texts(texts: Iterable[Words]) -> Ints | None:
 
 def describe_shared_texts(n_documents: int, n_texts: int) -> str:
     """Describe how many texts the documents share."""
-    return f"{n_documents:,} documents share {n_texts:,} text{'' if n_texts == 1 else 's'}"
+    return f"{plural(n_documents, 'document')} share {plural(n_texts, 'text')}"
 
 
 def draw_rows(n_instances: int, n_resamples: int, seed: int, texts: Texts = None) -> Iterator[Ints]:
-    """Resample texts with replacement, and yield the indices of their instances for each resample."""
+    """Yield the indices of all instances, then of those of each resample: texts are drawn with replacement."""
     numbers = check_texts(texts, n_instances)
     numbers = np.arange(n_instances) if numbers is None else numbers
     by_text = np.argsort(numbers, kind="stable")
     _, sizes = np.unique(numbers, return_counts=True)
     starts = np.cumsum(sizes) - sizes
     generator = np.random.default_rng(seed)
+    yield np.arange(n_instances)
     for _ in range(n_resamples):
         drawn = generator.integers(len(sizes), size=len(sizes))
         # Expand each drawn text to its range of instances without a loop over texts.
@@ -318,11 +315,12 @@ class ClassCounts:
 
 
 def resample_counts(counts: Ints, n_resamples: int, seed: int) -> Iterator[Ints]:
-    """Resample texts with replacement, and count those of each kind, in blocks. Shape: (resamples, kinds)."""
+    """Yield these counts, then those of resamples of the texts, in blocks. Shapes: (1, kinds), (resamples, kinds)."""
     # The counts of a resample follow a multinomial distribution: there is no need to draw texts one by one.
     generator = np.random.default_rng(seed)
     n_texts = int(counts.sum())
     step = max(1, BLOCK_SIZE // len(counts))
+    yield counts[None]
     for start in range(0, n_resamples, step):
         yield generator.multinomial(n_texts, counts / n_texts, size=min(step, n_resamples - start))
 

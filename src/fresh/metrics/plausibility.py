@@ -98,8 +98,7 @@ def measure_agreement(
             rows.append((number, *_count(marked, explanation.mask.kept[first:after], scores, min_iou)))
     if not rows:
         raise ValueError("None of the documents has a human rationale to compare with.")
-    example, auprc, *counts = np.array(rows, dtype=np.float64).T
-    return score_agreement(AgreementCounts(example.astype(np.int64), auprc, *(n.astype(np.int64) for n in counts)))
+    return score_agreement(AgreementCounts(*map(np.array, zip(*rows, strict=True))))
 
 
 def _count(marked: set[tuple[int, int]], kept: Flags, scores: Floats | None, min_iou: float) -> tuple[float, ...]:

@@ -60,7 +60,7 @@ def compare_accuracy(
         "accuracy",
         float((one == labels).mean()),
         float((two == labels).mean()),
-        bootstrap.percentile_interval(float(leads @ kinds.counts) / len(labels), np.concatenate(draws)),
+        bootstrap.percentile_interval(np.concatenate(draws)),
         min(1.0, float(probabilities[as_large].sum())),
         exact=True,
         n_discordant=int(kinds.counts[leads != 0].sum()),
@@ -85,9 +85,8 @@ def compare_macro_f1(
     kinds = Kinds.of(labels, *answers, texts=texts)
     a, b = (kinds.count_classes(n_classes, column) for column in (1, 2))  # of one text of each kind
     one, two = (model.total(kinds.counts[None]) for model in (a, b))
-    observed = one.macro_f1 - two.macro_f1
     blocks = bootstrap.resample_counts(kinds.counts, n_resamples, seed)
-    draws = [a.total(block).macro_f1 - b.total(block).macro_f1 for block in blocks]
+    draws = np.concatenate([a.total(block).macro_f1 - b.total(block).macro_f1 for block in blocks])
     # Texts with the same labels and predictions are alike: only the number of swapped texts of each kind matters. So
     # far more swaps can be enumerated than by scipy.stats.permutation_test, which swaps documents one by one.
     differ = np.bincount(kinds.kind, weights=kinds.cells[:, 1] != kinds.cells[:, 2]) > 0
@@ -104,7 +103,7 @@ def compare_macro_f1(
         ClassCounts(one.correct + correct, one.gold, one.predicted + predicted).macro_f1
         - ClassCounts(two.correct - correct, two.gold, two.predicted - predicted).macro_f1
     )
-    as_large = np.abs(after) >= np.abs(observed) - NOISE
+    as_large = np.abs(after) >= np.abs(draws[0]) - NOISE
     if exact:
         probabilities = np.ones(len(swapped))
         for n, column in zip(n_texts.tolist(), swapped.T, strict=True):
@@ -117,7 +116,7 @@ def compare_macro_f1(
         "macro-F1",
         float(one.macro_f1[0]),
         float(two.macro_f1[0]),
-        bootstrap.percentile_interval(float(observed[0]), np.concatenate(draws)),
+        bootstrap.percentile_interval(draws),
         p,
         exact,
         n_discordant=int(n_texts.sum()),

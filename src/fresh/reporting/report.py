@@ -108,7 +108,7 @@ class Report:
     def to_markdown(self) -> str:
         """Return all tables and notes as Markdown."""
         classes = [
-            (one.label, *(_figure(one, name) for name in ("precision", "recall", "f1")), f"{one.support:,}")
+            (one.label, *(str(estimate(one, name)) for name in ("precision", "recall", "f1")), f"{one.support:,}")
             for row in self.rows
             if row.own
             for one in row.classes
@@ -147,11 +147,10 @@ def _rebuild(kind: Any, value: Any) -> Any:
 
 def row_cells(row: Row) -> tuple[str, str, str, str]:
     """Return the cells of a row: its name, and each score with its interval where it has one."""
-    kept = f"{row.kept:.1%}"
-    if row.kept_between is not None:
-        kept += f" ({row.kept_between[0]:.1%}–{row.kept_between[1]:.1%})"
-    return row.name, _figure(row, "macro_f1"), _figure(row, "accuracy"), kept
+    kept = estimate(row, "kept").show("{:.1%}".format)
+    return row.name, str(estimate(row, "macro_f1")), str(estimate(row, "accuracy")), kept
 
 
-def _figure(scores: Row | ClassScore, name: str) -> str:
-    return str(Estimate.of(getattr(scores, name), getattr(scores, f"{name}_between")))
+def estimate(scores: Row | ClassScore | Bin, name: str) -> Estimate:
+    """Join a figure with the ends of its interval, if known."""
+    return Estimate(getattr(scores, name), *(getattr(scores, f"{name}_between") or ()))

@@ -31,9 +31,6 @@ PLAIN = {**CONTROL_PICTURES, ord("\n"): " ", ord("|"): "\\|"}
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 TAG = re.compile(r"<(?=[a-zA-Z/!?])")
 
-# A row and a column, both from 0.
-Position = tuple[int, int]
-
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -45,8 +42,8 @@ class Table:
     """The same figures unrounded, for machines: one a line."""
     n_labels: int = 1
     """Columns that name a row, from the left; the others hold figures."""
-    best: frozenset[Position] = frozenset()
-    """Cells in bold."""
+    best: frozenset[tuple[int, int]] = frozenset()
+    """The row and the column of each cell in bold, both from 0."""
     notes: tuple[str, ...] = ()
 
     def to_markdown(self) -> str:

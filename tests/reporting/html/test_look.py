@@ -1,14 +1,8 @@
 """How the page looks: light and dark, on a phone, on paper, and without scripts."""
 
-from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
-
-from pages import hostile_view, write_page
-
-WIDER_THAN_THE_SCREEN = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 def background(page: Page) -> Any:
@@ -28,16 +22,6 @@ def test_light_and_dark_follow_the_system_and_the_button(page: Page, movies_url:
     style = "mark => [getComputedStyle(mark).borderBottomStyle, getComputedStyle(mark).textDecorationStyle]"
     assert page.eval_on_selector("#text mark", style) == ["solid", "solid"]
     assert page.eval_on_selector("#text u", style) == ["none", "dashed"]
-
-
-@pytest.mark.parametrize("width", [320, 375, 740, 900])
-def test_a_small_screen_never_scrolls_sideways(page: Page, movies_url: str, tmp_path: Path, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 812})
-    page.goto(movies_url)
-    assert page.evaluate(WIDER_THAN_THE_SCREEN) == 0
-    expect(page.locator("#text")).to_be_visible()
-    page.goto(write_page(hostile_view(), tmp_path))
-    assert page.evaluate(WIDER_THAN_THE_SCREEN) == 0
 
 
 def test_paper_shows_all_that_is_folded_and_nothing_to_press(page: Page, movies_url: str) -> None:

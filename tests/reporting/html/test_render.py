@@ -17,10 +17,9 @@ from fresh.metrics.bootstrap import Estimate, Interval, LengthScore
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.rationale import Prediction
 from fresh.reporting.html import View, render
-from fresh.reporting.html.render import SCRIPTS, STYLES, _read, pack
+from fresh.reporting.html.render import SCRIPTS, STYLES, Axis, _read, pack, tenths_around
 from fresh.reporting.report import Figures
 from pages import (
-    AGREEMENT,
     BINS,
     CALIBRATION,
     HEADLINE,
@@ -188,7 +187,7 @@ LESS_THAN_NOTHING = replace(HEADLINE[0], macro_f1=Estimate(-0.0001, -0.0002, 0.0
     [
         ({"classes": (SCORES,)}, "0.500 0.400 to 0.600 | 0.250 0.200 to 0.300 | 0.125 0.100 to 0.150", "People"),
         ({"classes": (ClassScore("older", 1, 1, 1, 2),)}, "older 1.000 1.000 1.000 2", " to "),
-        ({"agreement": AGREEMENT[2:]}, "token F1 | 0.466", "precision"),
+        ({"agreement": {"published": {"token F1": Estimate(0.466)}}}, "token F1 | published 0.466", "precision"),
         ({"pairs": PAIRS}, "-0.045 -0.081 to -0.009 | +0.186 +0.127 to +0.246 | < 0.001 | 0.036", "People"),
         ({"headline": (LESS_THAN_NOTHING,)}, "0.000 0.000 to 0.000 | -0.001", "-0.000"),
     ],
@@ -256,3 +255,42 @@ def test_nothing_in_a_text_can_end_the_script_it_stands_in(text: str) -> None:
     assert not set("<>&\u2028\u2029") & set(packed)
     packed.encode("utf-8")
     assert json.loads(packed)["documents"][0]["text"] == f"x {text}".translate(HTML_CONTROL_PICTURES)
+
+
+# Axes
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
+def test_tenths_hold_all_shares(values: list[float]) -> None:
+    low, high = tenths_around(values)
+    assert 0 <= low <= min(values) + 1e-9
+    assert max(values) - 1e-9 <= high <= 1
+    assert low < high
+    assert [low * 10, high * 10] == pytest.approx([round(low * 10), round(high * 10)])
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([-0.045, 0.0, 0.246], (-0.1, 0.3)),
+        ([0.3, 0.7], (0.3, 0.7)),
+        ([0.0], (0.0, 0.1)),
+        ([0.5, 0.5], (0.5, 0.6)),
+        ([1.0], (0.9, 1.0)),
+    ],
+)
+def test_tenths_are_the_nearest(values: list[float], expected: tuple[float, float]) -> None:
+    assert tenths_around(values) == expected
+
+
+@given(st.integers(-10, 9), st.integers(1, 20))
+def test_ticks_are_few_and_lie_within(first: int, width: int) -> None:
+    low, high = first / 10, (first + width) / 10
+    chosen = Axis(low, high, 0, 1).ticks
+    assert 2 <= len(chosen) <= 7
+    assert low - 1e-9 <= chosen[0] < chosen[-1] <= high + 1e-9
+
+
+def test_a_value_outside_an_axis_goes_to_its_edge() -> None:
+    axis = Axis(0.5, 1.0, 100, 0)
+    assert [axis.at(value) for value in (0.0, 0.5, 0.75, 1.0, 2.0)] == [100, 100, 50, 0, 0]

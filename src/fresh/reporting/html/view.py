@@ -1,7 +1,7 @@
 """Everything that the page shows, as plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fresh.document import Example, Explanation
 from fresh.metrics.bootstrap import Estimate
@@ -29,19 +29,6 @@ class ScoreRow:
     """The runs that the scores are means over, if several."""
     own: bool = False
     """Whether this is the model that the page is about, not a baseline."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgreementRow:
-    """How well rationales agree with those of people."""
-
-    name: str
-    figures: Mapping[str, Estimate]
-    """By the column, of `AGREEMENT_COLUMNS`."""
-    own: bool = False
-
-
-AGREEMENT_COLUMNS = ("precision", "recall", "token F1", "IoU-F1", "AUPRC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +64,8 @@ class View:
     figures: Figures | None = None
     full_text: float | None = None
     """Macro-F1 of reading everything, drawn beside the scores of several lengths."""
-    agreement: tuple[AgreementRow, ...] = ()
+    agreement: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
+    """How well the rationales of a model agree with those of people: by its name and the measure."""
     verdicts: tuple[Verdict, ...] = ()
     guarantee: str = ""
     """What the audit covers, and what not; empty lines separate paragraphs."""
