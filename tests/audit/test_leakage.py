@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn.metrics import balanced_accuracy_score
 
 import cheats
 from fresh.audit.leakage import (
@@ -20,7 +19,6 @@ from fresh.audit.leakage import (
     Leaks,
     _place_features,
     assign_folds,
-    balanced_accuracy,
     check_length,
     check_masks,
     count_features,
@@ -215,8 +213,9 @@ def test_rare_labels_are_left_out_by_name() -> None:
     assert leaks.verdicts[-1] == "Left out for having fewer than 10 masks: rare."
 
 
-def test_masks_that_are_all_alike_give_nothing_away() -> None:
-    leaks = find_leaks([mask("x--x")] * 40, ["a", "b"] * 20)
+@pytest.mark.parametrize("labels", ["ab" * 20, "aab" * 15])  # one more often than the other is no success
+def test_masks_that_are_all_alike_give_nothing_away(labels: str) -> None:
+    leaks = find_leaks([mask("x--x")] * len(labels), list(labels))
     assert leaks.mask.score == leaks.mask.shuffled_mean == leaks.mask.shuffled_high < 0.51
     assert leaks.mask.p == 1
 
@@ -231,13 +230,6 @@ def test_a_verdict_says_how_much(score: float, how: str) -> None:
         f"The mask alone gives the label away {how}: balanced accuracy {score:.3f};"
     )
     assert leak(score, 0.02).verdict.startswith("No clear sign that the mask alone gives the label away: ")
-
-
-@given(st.lists(st.integers(0, 2), max_size=20), st.data())
-def test_balanced_accuracy_agrees_with_scikit_learn(more: list[int], data: st.DataObject) -> None:
-    gold = np.array([0, 1, 2, *more])
-    guesses = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(gold), max_size=len(gold))))
-    assert balanced_accuracy(gold, guesses) == pytest.approx(balanced_accuracy_score(gold, guesses))
 
 
 @given(st.lists(st.integers(0, 2), min_size=30, max_size=60), st.integers(0, 5))
