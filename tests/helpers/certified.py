@@ -37,7 +37,7 @@ def sealed(records: Iterable[Record]) -> bytes:
     return written
 
 
-def resealed(content: bytes, change: Callable[[list[Record]], None]) -> bytes:
+def resealed(content: bytes, change: Callable[[list[Record]], Any]) -> bytes:
     """Change a file as a forger does who recomputes every digest."""
     records = [json.loads(line) for line in content.splitlines()]
     change(records)

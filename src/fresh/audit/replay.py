@@ -63,15 +63,15 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
         )
         apart = float(np.max([distance(item.prediction, answer) for item, answer in different]))
         lines = [counted, f"The largest difference of a probability is {apart:.1e}."]
-        same_labels = all(item.prediction.label == answer.label for item, answer in different)
-        if same_labels and apart <= ROUNDING:
+        if apart <= ROUNDING and all(item.prediction.label == answer.label for item, answer in different):
             lines.append(OTHER_BATCHES)
         for item, answer in different[:MAX_SHOWN]:
-            lines.append(f"document {item.document.id!r}, rationale: {' '.join(item.rationale.words)}")
-            if item.document.query:
-                lines.append(f"  query: {' '.join(item.document.query)}")
-            lines.append(f"  reported: {format_prediction(item.prediction)}")
-            lines.append(f"  from the rationale alone: {format_prediction(answer)}")
+            lines += [
+                f"document {item.document.id!r}, rationale: {' '.join(item.rationale.words)}",
+                *([f"  query: {' '.join(item.document.query)}"] if item.document.query else []),
+                f"  reported: {format_prediction(item.prediction)}",
+                f"  from the rationale alone: {format_prediction(answer)}",
+            ]
         return Verdict("replay", "broken", says, tuple(lines))
     # In the same order, a predictor that an extractor secretly informs would repeat itself: 1.0 apart in another order.
     order = np.random.default_rng(seed).permutation(len(rationales)).tolist()
@@ -330,20 +330,19 @@ def _saved_verdict(tally: _Tally, n_saved: int, missing: Sequence[str], n_docume
     """
     left_out: list[str] = []
     if missing:
-        has, rest = "has" if len(missing) == 1 else "have", len(missing) - MAX_NAMED
-        named = ", ".join(map(repr, missing[:MAX_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
-        left_out.append(
-            f"{len(missing):,} of {plural(n_documents, 'document')} of the data {has} no prediction in the file."
-        )
-        left_out.append(f"Without a prediction: {named}.")
+        share, have = f"{len(missing):,} of {plural(n_documents, 'document')}", "has" if len(missing) == 1 else "have"
+        rest = f" and {len(missing) - MAX_NAMED:,} more" if len(missing) > MAX_NAMED else ""
+        left_out = [
+            f"{share} of the data {have} no prediction in the file.",
+            f"Without a prediction: {', '.join(map(repr, missing[:MAX_NAMED]))}{rest}.",
+        ]
     batches = [INCOMPLETE_BATCHES.format(count=tally.n_near)] if tally.n_near else []
     evidence = [f"{plural(n_saved, 'saved prediction')} computed again, {len(tally.lines):,} different."]
     if tally.differences:
         evidence += [OTHER_MACHINE] if tally.only_rounding else []
         evidence += tally.differences[:MAX_NAMED]
-        n_more = len(tally.differences) - MAX_NAMED
-        if n_more > 0:
-            evidence.append(f"and {n_more:,} more {'difference' if n_more == 1 else 'differences'}.")
+        if len(tally.differences) > MAX_NAMED:
+            evidence.append(f"and {plural(len(tally.differences) - MAX_NAMED, 'more difference')}.")
         says = (
             f"{len(tally.lines):,} of {n_saved:,} saved explanations are not what the model predicts from the words of "
             "their rationales alone, or do not fit the data."
