@@ -56,10 +56,8 @@ def test_the_shape_of_a_mask_by_hand() -> None:
 
 
 def test_lengths_and_their_remainders() -> None:
-    assert length_features([mask("xxx---"), mask("xxxx")]).tolist() == [
-        [3, 0.5, *(0,), *(1, 0, 0), *(0, 0, 0, 1)],
-        [4, 1.0, *(1,), *(0, 1, 0), *(1, 0, 0, 0)],
-    ]
+    rows = [[3, 0.5, *(0,), *(1, 0, 0), *(0, 0, 0, 1)], [4, 1.0, *(1,), *(0, 1, 0), *(1, 0, 0, 0)]]
+    assert length_features([mask("xxx---"), mask("xxxx")]).tolist() == rows
     assert number_features(np.array([3])).tolist() == [[3, np.log(4), 0, 1, 0, 0, 0, 0, 0, 1]]
     frequent = [mask("x-")] * 5 + [mask("xx")] * 6 + [mask("--")] * 4
     assert count_features(frequent).tolist() == [[0, 1]] * 5 + [[1, 0]] * 6 + [[0, 0]] * 4
@@ -77,25 +75,18 @@ def test_shapes_are_numbers_of_a_fixed_count(first: list[bool], second: list[boo
 
 
 def at_random(generator: np.random.Generator, n_words: int, _code: int) -> Flags:
-    kept = np.zeros(n_words, dtype=np.bool_)
-    kept[generator.choice(n_words, size=-(-n_words // 5), replace=False)] = True
-    return kept
+    return np.isin(np.arange(n_words), generator.choice(n_words, size=-(-n_words // 5), replace=False))
 
 
 def by_position(generator: np.random.Generator, n_words: int, code: int) -> Flags:
     half = n_words // 2
-    kept = np.zeros(n_words, dtype=np.bool_)
-    kept[(half if code else 0) + generator.choice(half, size=-(-n_words // 5), replace=False)] = True
-    return kept
+    return np.isin(np.arange(n_words), half * code + generator.choice(half, size=-(-n_words // 5), replace=False))
 
 
 def by_runs(generator: np.random.Generator, n_words: int, code: int) -> Flags:
-    kept = np.zeros(n_words, dtype=np.bool_)
+    """Keep eight words: in a row, or every other one."""
     start = int(generator.integers(n_words // 2))
-    kept[start : start + 8 : 1 + code] = True  # eight words in a row, or every other one of them
-    if code:
-        kept[start + 8 : start + 16 : 2] = True
-    return kept
+    return np.isin(np.arange(n_words), start + np.arange(8) * (1 + code))
 
 
 def planted(choose: Choose, n_masks: int, seed: int, n_labels: int = 2) -> tuple[list[Mask], list[str]]:
@@ -108,10 +99,8 @@ def planted(choose: Choose, n_masks: int, seed: int, n_labels: int = 2) -> tuple
 def test_a_label_in_the_parity_of_the_length_is_caught() -> None:
     masks, _ = planted(at_random, 120, seed=0)
     leaks = find_leaks(masks, [str(mask.kept.sum() % 2) for mask in masks])
-    for leak in (leaks.mask, leaks.length):
-        assert leak.found
-        assert leak.score > 0.95
-    assert not leaks.document.found
+    assert (leaks.mask.found, leaks.length.found, leaks.document.found) == (True, True, False)
+    assert min(leaks.mask.score, leaks.length.score) > 0.95
     length = leaks.length
     assert len(leaks.verdicts) == 3  # no remark on documents
     assert leaks.verdicts[1] == (
@@ -124,9 +113,8 @@ def test_a_label_in_the_parity_of_the_length_is_caught() -> None:
 @pytest.mark.parametrize("choose", [by_position, by_runs])
 def test_a_label_in_the_places_is_caught_and_not_blamed_on_the_length(choose: Choose) -> None:
     leaks = find_leaks(*planted(choose, 120, seed=1), target="decision")
-    assert leaks.mask.found
+    assert (leaks.mask.found, leaks.length.found) == (True, False)
     assert leaks.mask.score > 0.95
-    assert not leaks.length.found
     assert leaks.verdicts[0].startswith("The mask alone gives the decision away for the most part: ")
 
 
@@ -226,9 +214,8 @@ def leak(score: float, p: float) -> Leak:
 
 @pytest.mark.parametrize(("score", "how"), [(0.54, "a little"), (0.6, "in part"), (0.8, "for the most part")])
 def test_a_verdict_says_how_much(score: float, how: str) -> None:
-    assert leak(score, 0.01).verdict.startswith(
-        f"The mask alone gives the label away {how}: balanced accuracy {score:.3f};"
-    )
+    says = f"The mask alone gives the label away {how}: balanced accuracy {score:.3f};"
+    assert leak(score, 0.01).verdict.startswith(says)
     assert leak(score, 0.02).verdict.startswith("No clear sign that the mask alone gives the label away: ")
 
 
@@ -259,9 +246,8 @@ def test_what_cannot_be_checked_is_refused(n_masks: int, labels: str, options: A
 
 
 def explanations(masks: Sequence[Mask], query: str = "") -> list[Explanation]:
-    documents = [
-        Document.from_words([f"w{n}"] * len(mask), tuple(query.split()), str(n)) for n, mask in enumerate(masks)
-    ]
+    words = ([f"w{n}"] * len(mask) for n, mask in enumerate(masks))
+    documents = [Document.from_words(row, tuple(query.split()), str(n)) for n, row in enumerate(words)]
     return [cheats.explained(*row, cheats.sure("pos")) for row in zip(documents, masks, strict=True)]
 
 
