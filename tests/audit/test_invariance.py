@@ -22,7 +22,6 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Mask
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
-from fresh.selection.extractors import HumanRationales
 from strategies import documents, masks
 
 # Changes of a document
@@ -173,10 +172,3 @@ def test_the_extractor_of_the_model_reads_the_first_changes_too(model: Rationali
 
     check_invariance(replace(model, extractor=Reading()), model.explain(texts), 2 * BATCH_SIZE)
     assert read == [N_READ_ALONG, N_READ_ALONG]  # before and after the change
-
-
-def test_human_rationales_exist_for_unchanged_documents_only(
-    model: Rationalizer, texts: list[Document], toy: Splits
-) -> None:
-    annotated = replace(model, extractor=HumanRationales.of(toy.test))
-    assert check_invariance(annotated, annotated.explain(texts), 50).found == "holds"
