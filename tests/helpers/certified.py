@@ -1,7 +1,7 @@
 """Certificates for tests: invented ones, and files that a forger sealed again."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,6 @@ Record = dict[str, Any]
 def made_up(number: int) -> Certificate:
     rationale = Rationale(("good", "é\n", "\ud800"), ("why", "?")[: number % 3], f"r-{number}")
     return Certificate(rationale, (2, 5 + number, 3), Prediction("pos", {"neg": 0.1, "pos": 0.9}), number // 2)
-
-
-def file_of(certificates: Sequence[Certificate], maker: Maker = MAKER) -> bytes:
-    closing = maker.record("closing") | {"count": len(certificates)}
-    return sealed([maker.record("header"), *(item.record(maker) for item in certificates), closing])
 
 
 def sealed(records: Iterable[Record]) -> bytes:
