@@ -141,7 +141,7 @@ def test_a_saved_explanation_is_restored(tmp_path_factory: pytest.TempPathFactor
     explained = [cheats.explained(document, mask, Prediction("a", {"a": 0.75, "b": 0.25})) for mask in masks]
     path = small.write_jsonl(tmp_path_factory.getbasetemp() / "saved.jsonl", map(to_record, explained))
     tally, saved = _Tally(), read_saved(path)
-    assert [item.line for item in saved] == [1, 2]
+    assert [item.where for item in saved] == ["line 1", "line 2"]
     assert [restore(item, document, tally) for item in saved] == explained
     assert tally.differences == []
 

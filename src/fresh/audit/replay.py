@@ -119,7 +119,8 @@ HINT = "Name a file that `fresh explain --output` wrote."
 class SavedExplanation:
     """A line of a file of explanations."""
 
-    line: int
+    where: str
+    """Its place in the file, such as "line 7"."""
     id: str
     label: str
     probability: float
@@ -148,8 +149,7 @@ def read_saved(path: Path) -> list[SavedExplanation]:
                     raise DataError(f"{row.place} is not an explanation: it has no {name}. {HINT}")
                 if not _is_valid(name, values[name]):
                     raise DataError(f"{row.place} is not an explanation: its {name} cannot be read. {HINT}")
-            line = int(row.where.removeprefix("line "))
-            saved.append(SavedExplanation(line, **{name: values[name] for name in names}))
+            saved.append(SavedExplanation(row.where, **{name: values[name] for name in names}))
     if not saved:
         raise DataError(f"{path} holds no explanations. {HINT}")
     return saved
@@ -163,9 +163,7 @@ def _is_valid(name: str, value: Any) -> bool:
         case "probability" | "ratio":
             return type(value) in (int, float) and abs(value) <= sys.float_info.max
         case "probabilities":
-            return (
-                type(value) is dict and value != {} and all(_is_valid("probability", item) for item in value.values())
-            )
+            return type(value) is dict and bool(value) and all(_is_valid("probability", one) for one in value.values())
         case "words":
             return value is None or (type(value) is list and all(type(word) is str for word in value))
     kinds = {"start": int, "end": int, "text": str}
@@ -209,15 +207,15 @@ class _Tally:
     """What is found while predictions are computed again."""
 
     differences: list[str] = field(default_factory=list)
-    lines: set[int] = field(default_factory=set)
+    lines: set[str] = field(default_factory=set)
     """The lines that differ."""
     n_near: int = 0
     """Predictions that count as equal though their last digits differ."""
     only_rounding: bool = True
 
     def add(self, saved: SavedExplanation, reason: str, rounding: bool = False) -> None:
-        self.differences.append(f"line {saved.line}, document {saved.id!r}: {reason}")
-        self.lines.add(saved.line)
+        self.differences.append(f"{saved.where}, document {saved.id!r}: {reason}")
+        self.lines.add(saved.where)
         self.only_rounding &= rounding
 
 
@@ -240,16 +238,16 @@ def replay_saved(model: Rationalizer, documents: Sequence[Document], path: Path)
             f"the data begins with {documents[0].id!r}. Give the file that was explained, with the same `id`."
         )
     tally, known = _Tally(), {document.id for document in documents}
-    restored: list[Explanation | None] = []
+    restored: list[tuple[SavedExplanation, Explanation | None]] = []
     for item, document in zip(saved, matched, strict=True):
         if document is None:
             repeated = "an earlier line explains it already."
             tally.add(item, repeated if item.id in known else "there is no such document in the data.")
-        restored.append(None if document is None else restore(item, document, tally))
+        restored.append((item, None if document is None else restore(item, document, tally)))
     for start in range(0, len(saved), BATCH_SIZE):  # the same batches round in the same way
         part = slice(start, start + BATCH_SIZE)
-        is_batch = [item is not None and item.document for item in restored[part]] == list(documents[part])
-        _compare(model.predictor, saved[part], restored[part], is_batch, tally)
+        is_batch = [item and item.document for _, item in restored[part]] == list(documents[part])
+        _compare(model.predictor, restored[part], is_batch, tally)
     there = {id(document) for document in matched}
     missing = [document.id for document in documents if id(document) not in there]
     return _saved_verdict(tally, len(saved), missing, len(documents))
@@ -283,30 +281,26 @@ def restore(saved: SavedExplanation, document: Document, tally: _Tally) -> Expla
 
 
 def _compare(
-    predictor: Predictor,
-    saved: Sequence[SavedExplanation],
-    restored: Sequence[Explanation | None],
-    is_batch: bool,
-    tally: _Tally,
+    predictor: Predictor, batch: Sequence[tuple[SavedExplanation, Explanation | None]], is_batch: bool, tally: _Tally
 ) -> None:
     """Have the predictor read the rationales of a batch, and note which predictions differ.
 
     :param is_batch: These documents, and no others, were explained in one batch.
     """
-    items = [(line, item, rewrite(item.rationale)) for line, item in zip(saved, restored, strict=True) if item]
+    items = [(saved, item, rewrite(item.rationale)) for saved, item in batch if item]
     _, too_long = predictor.classifier.tokenizer.measure([rationale_text(rationale) for _, _, rationale in items])
     for number, problem in too_long.items():
         tally.add(items[number][0], f"the predictor cannot read the kept words. {problem}")
     readable = [item for number, item in enumerate(items) if number not in too_long]
     answers = predictor.predict([rationale for _, _, rationale in readable])
-    pairs = [(line, item.prediction, answer) for (line, item, _), answer in zip(readable, answers, strict=True)]
+    pairs = [(saved, item.prediction, answer) for (saved, item, _), answer in zip(readable, answers, strict=True)]
     is_far = any(any(_differences(prediction, answer, SAVED_ROUNDING)) for _, prediction, answer in pairs)
     # One changed rationale changes the rounding of everything else in its batch.
     allowed = 0.0 if is_batch and not too_long and not is_far else SAVED_ROUNDING
-    for line, prediction, answer in pairs:
+    for saved, prediction, answer in pairs:
         reasons = list(_differences(prediction, answer, allowed))
         for reason in reasons:
-            tally.add(line, reason, rounding=not is_far)
+            tally.add(saved, reason, rounding=not is_far)
         tally.n_near += not reasons and prediction != answer
 
 
