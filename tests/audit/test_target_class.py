@@ -1,6 +1,5 @@
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from fresh.attribution import SCORERS, TargetedScorer, is_targeted, make_scorer,
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.target_class import _runner_up, check_target_class
 from fresh.data.splits import Splits
-from fresh.document import Document, Example, Explanation, Saliency
+from fresh.document import Document, Example, Explanation
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
@@ -157,14 +156,10 @@ def test_predictions_that_follow_the_class_are_flagged(rationalizer: Rationalize
     assert len(found.evidence) == 4
 
 
-def keeping(model: Rationalizer, ratio: float) -> Rationalizer:
-    return replace(model, extractor=replace(model.extractor, discretizer=TopK(ratio)))  # type: ignore[type-var]
-
-
 def test_predictions_that_stay_are_fine_and_with_all_words_nothing_is_shown(
-    rationalizer: Rationalizer, toy: Splits
+    support: SupportModel, predictor: Predictor, toy: Splits
 ) -> None:
-    most, whole = keeping(rationalizer, 0.8), keeping(rationalizer, 1.0)
+    most, whole = (small.rationalizer(support, predictor, TopK(ratio)) for ratio in (0.8, 1.0))
     found = check_target_class(most, toy.test, explain_all(most, toy.test))
     assert found.found == "holds"
     assert found.says.endswith(": at least half of the predictions stay.")
@@ -185,17 +180,12 @@ def test_predictions_that_change_to_any_other_class_do_not_stay(three: SupportMo
     assert f" {shares[0]}% of the predictions stay for its runner-up and " in found.says
 
 
-class Own:
-    def score(self, items: list[Document]) -> list[Saliency]:
-        return [Saliency(np.arange(len(item.words), dtype=np.float64), "", item.id) for item in items]
-
-
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
         ("attention", r"Scores of attention are the same for every class"),
         ("random", r"Scores of random are the same for every class"),
-        ("own", r"custom scorer \S*test_target_class\.Own cannot explain a given class"),
+        ("own", r"custom scorer small\.LongWords cannot explain a given class"),
         ("all words", r"No scorer selects the words"),
         ("people", r"No scorer selects the words"),
         ("tagger", r"A tagger or gate .* cannot explain a given class"),
@@ -206,7 +196,7 @@ def test_without_a_target_the_check_is_not_run(
 ) -> None:
     network = NetworkConfig(str(encoders["bert"]))
     extractors: dict[str, Any] = {
-        "own": SaliencyExtractor(Own(), TopK(0.2)),  # type: ignore[arg-type]
+        "own": SaliencyExtractor(small.LongWords(support), TopK(0.2)),
         "all words": FullText(),
         "people": HumanRationales.of(toy.test),
         "tagger": SaliencyExtractor(Tagger(build_tagger("words", ClassifierConfig(network))), TopK(0.2)),
