@@ -3,6 +3,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -268,16 +269,12 @@ def test_the_number_of_words_shown_is_judged_by_itself() -> None:
 
 @pytest.mark.parametrize("query", ["", "why"])
 def test_only_with_queries_do_masks_share_a_text(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Any] = []
     nothing = leakage.Leak("", "label", 1.0, 1.0, 1.0, 1.0, 1.0, 0, 1)
-
-    def find(_masks: Any, _labels: Any, _target: str, texts: Any, seed: int) -> leakage.Leaks:
-        given.append((texts, seed))
-        return leakage.Leaks(nothing, nothing, nothing)
-
-    monkeypatch.setattr("fresh.audit.leakage.find_leaks", find)
-    leakage.check_masks(explanations([mask("x-")] * 2, query), ["pos"] * 2, "label", 7)
-    assert given == [(["w0 w0", "w1 w1"] if query else None, 7)]
+    find = Mock(return_value=leakage.Leaks(nothing, nothing, nothing))
+    monkeypatch.setattr(leakage, "find_leaks", find)
+    masks, texts = [mask("x-")] * 2, ["w0 w0", "w1 w1"] if query else None
+    leakage.check_masks(explanations(masks, query), ["pos"] * 2, "label", 7)
+    find.assert_called_once_with(masks, ["pos"] * 2, "label", texts, seed=7)
 
 
 def test_checks_are_imported_without_heavy_packages() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -63,17 +64,12 @@ def test_nothing_but_the_predictor_is_needed(
 def test_a_model_may_be_on_the_hub(
     folder: Path, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documents: list[Document]
 ) -> None:
-    asked: list[str] = []
-
-    def fetched(name: str) -> str:
-        asked.append(name)
-        return str(folder)
-
-    monkeypatch.setattr(fresh.rationalizer, "snapshot_download", fetched)
+    fetch = Mock(return_value=str(folder))
+    monkeypatch.setattr(fresh.rationalizer, "snapshot_download", fetch)
     certify("you/my-model", documents, tmp_path / "certificates.jsonl", device="cpu")
     assert (tmp_path / "certificates.jsonl").read_bytes() == content
     assert verify(tmp_path / "certificates.jsonl", "you/my-model", device="cpu").holds
-    assert asked == ["you/my-model"] * 2
+    assert fetch.call_args_list == [call("you/my-model")] * 2
 
 
 def test_damaged_and_other_predictors_are_refused(folder: Path, content: bytes, tmp_path: Path) -> None:
@@ -233,13 +229,8 @@ def test_other_groups_change_at_most_the_last_digits(
 def test_groups_are_never_larger_than_memory_allows(
     content: bytes, verified: Verify, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes: list[int] = []
-
-    def record(batch: list[Any], predictor: Predictor, found: Verification) -> None:
-        sizes.append(len(batch))
-        _recompute(batch, predictor, found)
-
+    recompute = Mock(wraps=_recompute)
     monkeypatch.setattr(fresh.audit.certificates.verify, "MAX_GROUP_SIZE", 2)
-    monkeypatch.setattr(fresh.audit.certificates.verify, "_recompute", record)
+    monkeypatch.setattr(fresh.audit.certificates.verify, "_recompute", recompute)
     assert verified(content).holds
-    assert sizes == [2, 1]
+    assert [len(given.args[0]) for given in recompute.call_args_list] == [2, 1]
