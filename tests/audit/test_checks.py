@@ -113,13 +113,20 @@ def test_reported_explanations_are_checked_and_a_doctored_one_is_found(rationali
 
 
 @pytest.mark.usefixtures("only_the_wall")
-@pytest.mark.parametrize("cheat", [cheats.FullTextReader, cheats.PositionReader])
+@pytest.mark.parametrize(
+    ("cheat", "replayed"),
+    [(cheats.FullTextReader, "broken"), (cheats.PositionReader, "broken"), (cheats.Disobedient, "holds")],
+)
 def test_a_model_that_reads_past_the_wall_is_broken(
-    cheat: type[Rationalizer], rationalizer: Rationalizer, toy: Splits
+    cheat: type[Rationalizer], replayed: str, rationalizer: Rationalizer, toy: Splits
 ) -> None:
-    found = audit(cheat(rationalizer.extractor, rationalizer.predictor), toy.test, n_trials=100)
+    found = audit(cheat(rationalizer.extractor, rationalizer.predictor), toy.test, n_trials=200)
     assert not found.holds
-    assert verdicts(found)["replay"].found == verdicts(found)["invariance"].found == "broken"
+    assert verdicts(found)["replay"].found == replayed
+    verdict = verdicts(found)["invariance"]
+    assert verdict.found == "broken"
+    assert re.fullmatch(r"In \d+ of 200 trials, words outside the rationale changed the prediction\.", verdict.says)
+    assert sum(line.endswith("; selected words are in brackets:") for line in verdict.evidence) == 3
 
 
 def test_a_decision_in_the_number_of_words_is_flagged(support: SupportModel, predictor: Predictor, toy: Splits) -> None:

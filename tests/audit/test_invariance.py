@@ -1,6 +1,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 import cheats
 from fresh.audit.invariance import (
+    KINDS,
     N_READ_ALONG,
     Change,
     _batches,
@@ -21,7 +23,6 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Mask
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
-from fresh.selection.extractors import HumanRationales
 from strategies import documents, masks
 
 # Changes of a document
@@ -47,12 +48,10 @@ def test_changes_touch_dropped_words_and_never_the_rationale(
         "added": (n_words + 1, 2 * n_words + 1),
     }
     for kind in possible_changes(mask):
-        found = change(document, mask, kind, seed)
-        assert found.kind == kind
+        found, (fewest, most) = change(document, mask, kind, seed), limits[kind]
+        assert (found.kind, found.document.id) == (kind, document.id)
         assert found.document.cut(found.mask) == document.cut(mask)
-        assert found.document.id == document.id
         assert found.document.words != document.words
-        fewest, most = limits[kind]
         assert fewest <= len(found.mask) <= most
         if kind == "replaced":
             assert found.mask == mask
@@ -63,14 +62,14 @@ def test_changes_touch_dropped_words_and_never_the_rationale(
 @pytest.mark.parametrize(
     ("kept", "expected"),
     [
-        ([True, False], ["replaced", "deleted", "multiplied", "added"]),
-        ([False, False], ["replaced", "deleted", "multiplied", "added"]),
-        ([False], ["replaced", "multiplied", "added"]),
-        ([True, True], ["added"]),
+        ([True, False], KINDS),
+        ([False, False], KINDS),
+        ([False], ("replaced", "multiplied", "added")),
+        ([True, True], ("added",)),
     ],
 )
-def test_a_mask_leaves_room_for_some_changes(kept: list[bool], expected: list[str]) -> None:
-    assert possible_changes(Mask(np.array(kept))) == expected
+def test_a_mask_leaves_room_for_some_changes(kept: list[bool], expected: Sequence[str]) -> None:
+    assert possible_changes(Mask(np.array(kept))) == list(expected)
 
 
 def test_words_are_from_the_corpus_or_made_up_and_at_times_all_dropped_ones_are_deleted() -> None:
@@ -96,25 +95,12 @@ def test_nothing_breaks_an_honest_model(model: Rationalizer, texts: list[Documen
     verdict = check_invariance(model, model.explain(texts), 700)
     assert (verdict.name, verdict.found) == ("invariance", "holds")
     assert re.match(r"Words outside the rationale were changed 700 times.*bit for bit", verdict.says)
-    counts = re.fullmatch(
-        r"700 trials on 32 documents; dropped words (\d+) replaced, (\d+) deleted, (\d+) multiplied, (\d+) added; "
-        r"0 counterexamples\.",
-        verdict.evidence[0],
+    shown = r"(\d+) replaced, (\d+) deleted, (\d+) multiplied, (\d+) added"
+    [counts] = re.findall(
+        rf"^700 trials on 32 documents; dropped words {shown}; 0 counterexamples\.$", verdict.evidence[0]
     )
-    assert counts is not None
-    assert sum(map(int, counts.groups())) == 700
-    assert min(map(int, counts.groups())) > 100
-
-
-@pytest.mark.parametrize("cheat", [cheats.FullTextReader, cheats.PositionReader, cheats.Disobedient])
-def test_a_model_that_reads_past_the_wall_is_caught(
-    cheat: type[Rationalizer], model: Rationalizer, texts: list[Document]
-) -> None:
-    dishonest = cheat(model.extractor, model.predictor)
-    verdict = check_invariance(dishonest, dishonest.explain(texts), 200)
-    assert verdict.found == "broken"
-    assert re.fullmatch(r"In \d+ of 200 trials, words outside the rationale changed the prediction\.", verdict.says)
-    assert sum(line.endswith("; selected words are in brackets:") for line in verdict.evidence) == 3
+    assert sum(map(int, counts)) == 700
+    assert min(map(int, counts)) > 100
 
 
 def test_a_predictor_that_is_told_on_the_side_is_caught(model: Rationalizer, texts: list[Document]) -> None:
@@ -178,19 +164,7 @@ def test_the_same_seed_draws_the_same(model: Rationalizer, texts: list[Document]
 
 
 def test_the_extractor_of_the_model_reads_the_first_changes_too(model: Rationalizer, texts: list[Document]) -> None:
-    read: list[int] = []
-
-    class Reading:
-        def extract(self, items: Sequence[Document]) -> list[Mask]:
-            read.append(len(items))
-            return model.extractor.extract(items)
-
-    check_invariance(replace(model, extractor=Reading()), model.explain(texts), 2 * BATCH_SIZE)
+    extractor = Mock(wraps=model.extractor)
+    check_invariance(replace(model, extractor=extractor), model.explain(texts), 2 * BATCH_SIZE)
+    read = [len(call.args[0]) for call in extractor.extract.call_args_list]
     assert read == [N_READ_ALONG, N_READ_ALONG]  # before and after the change
-
-
-def test_human_rationales_exist_for_unchanged_documents_only(
-    model: Rationalizer, texts: list[Document], toy: Splits
-) -> None:
-    annotated = replace(model, extractor=HumanRationales.of(toy.test))
-    assert check_invariance(annotated, annotated.explain(texts), 50).found == "holds"

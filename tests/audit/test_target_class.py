@@ -1,6 +1,5 @@
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,9 @@ import cheats
 import small
 from fresh.attribution import SCORERS, TargetedScorer, is_targeted, make_scorer, with_target
 from fresh.attribution.support_model import SupportModel
-from fresh.audit.target_class import (
-    _runner_up,
-    check_target_class,
-)
+from fresh.audit.target_class import _runner_up, check_target_class
 from fresh.data.splits import Splits
-from fresh.document import Document, Example, Explanation, Saliency
+from fresh.document import Document, Example, Explanation
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
@@ -50,12 +46,8 @@ def three(encoders: dict[str, Path]) -> SupportModel:
 def documents(n_documents: int) -> list[Document]:
     """Sample short documents; every other one has a query."""
     generator = np.random.default_rng(1)
-    return [
-        Document.from_words(
-            [*generator.choice(WORDS, size).tolist(), "unheard-of"], ("praise",) if number % 2 else (), str(number)
-        )
-        for number, size in enumerate(generator.integers(0, 12, n_documents))
-    ]
+    rows = ([*generator.choice(WORDS, size).tolist(), "unheard-of"] for size in generator.integers(0, 12, n_documents))
+    return [Document.from_words(words, ("praise",) * (number % 2), str(number)) for number, words in enumerate(rows)]
 
 
 def scorer_of(name: str, support: SupportModel) -> TargetedScorer:
@@ -144,18 +136,15 @@ def test_figures_are_those_computed_by_hand(
         f"prediction, {n_stayed} ({n_stayed / n_other:.1%}) keep their prediction and {n_followed} "
         f"({n_followed / n_other:.1%}) change it to that class; {n_same} of {len(examples)} rationales stay the same."
     )
-    at_random = re.search(r"of (\d+) documents .* (\d+) of \d+ rationales stay the same", evidence[2])
-    assert at_random is not None
-    assert 0 < int(at_random[1]) <= len(examples)
-    assert int(at_random[2]) > n_same
+    [at_random] = re.findall(r"of (\d+) documents .* (\d+) of \d+ rationales stay the same", evidence[2])
+    assert 0 < int(at_random[0]) <= len(examples)
+    assert int(at_random[1]) > n_same
 
 
 def test_predictions_that_follow_the_class_are_flagged(rationalizer: Rationalizer, toy: Splits) -> None:
     # Documents with a good and a bad word each, so the prediction depends on which one is selected.
-    added = {"pos": "bad", "neg": "good"}
-    examples = [
-        Example(Document.from_words((*item.document.words, added[item.label])), item.label) for item in toy.test
-    ]
+    rows = [((*item.document.words, {"pos": "bad", "neg": "good"}[item.label]), item.label) for item in toy.test]
+    examples = [Example(Document.from_words(words), label) for words, label in rows]
     found = check_target_class(rationalizer, examples, explain_all(rationalizer, examples))
     assert (found.name, found.found) == ("asked class", "look here")
     assert re.match(
@@ -167,14 +156,10 @@ def test_predictions_that_follow_the_class_are_flagged(rationalizer: Rationalize
     assert len(found.evidence) == 4
 
 
-def keeping(model: Rationalizer, ratio: float) -> Rationalizer:
-    return replace(model, extractor=replace(model.extractor, discretizer=TopK(ratio)))  # type: ignore[type-var]
-
-
 def test_predictions_that_stay_are_fine_and_with_all_words_nothing_is_shown(
-    rationalizer: Rationalizer, toy: Splits
+    support: SupportModel, predictor: Predictor, toy: Splits
 ) -> None:
-    most, whole = keeping(rationalizer, 0.8), keeping(rationalizer, 1.0)
+    most, whole = (small.rationalizer(support, predictor, TopK(ratio)) for ratio in (0.8, 1.0))
     found = check_target_class(most, toy.test, explain_all(most, toy.test))
     assert found.found == "holds"
     assert found.says.endswith(": at least half of the predictions stay.")
@@ -190,15 +175,9 @@ def test_predictions_that_change_to_any_other_class_do_not_stay(three: SupportMo
     explained = model.explain([document for document in documents(120) if not document.query])
     found = check_target_class(model, [Example(item.document, item.prediction.label) for item in explained], explained)
     assert found.found == "look here"
-    shares = re.search(r"\((\d+\.\d)%\) keep their prediction and \d+ \((\d+\.\d)%\)", found.evidence[1])
-    assert shares is not None
-    assert max(map(float, shares.groups())) < 50
-    assert f" {shares[1]}% of the predictions stay for its runner-up and " in found.says
-
-
-class Own:
-    def score(self, items: list[Document]) -> list[Saliency]:
-        return [Saliency(np.arange(len(item.words), dtype=np.float64), "", item.id) for item in items]
+    [shares] = re.findall(r"\((\d+\.\d)%\) keep their prediction and \d+ \((\d+\.\d)%\)", found.evidence[1])
+    assert max(map(float, shares)) < 50
+    assert f" {shares[0]}% of the predictions stay for its runner-up and " in found.says
 
 
 @pytest.mark.parametrize(
@@ -206,7 +185,7 @@ class Own:
     [
         ("attention", r"Scores of attention are the same for every class"),
         ("random", r"Scores of random are the same for every class"),
-        ("own", r"custom scorer \S*test_target_class\.Own cannot explain a given class"),
+        ("own", r"custom scorer small\.LongWords cannot explain a given class"),
         ("all words", r"No scorer selects the words"),
         ("people", r"No scorer selects the words"),
         ("tagger", r"A tagger or gate .* cannot explain a given class"),
@@ -217,7 +196,7 @@ def test_without_a_target_the_check_is_not_run(
 ) -> None:
     network = NetworkConfig(str(encoders["bert"]))
     extractors: dict[str, Any] = {
-        "own": SaliencyExtractor(Own(), TopK(0.2)),  # type: ignore[arg-type]
+        "own": SaliencyExtractor(small.LongWords(support), TopK(0.2)),
         "all words": FullText(),
         "people": HumanRationales.of(toy.test),
         "tagger": SaliencyExtractor(Tagger(build_tagger("words", ClassifierConfig(network))), TopK(0.2)),

@@ -1,7 +1,7 @@
 """Certificates for tests: invented ones, and files that a forger sealed again."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,6 @@ def made_up(number: int) -> Certificate:
     return Certificate(rationale, (2, 5 + number, 3), Prediction("pos", {"neg": 0.1, "pos": 0.9}), number // 2)
 
 
-def file_of(certificates: Sequence[Certificate], maker: Maker = MAKER) -> bytes:
-    closing = maker.record("closing") | {"count": len(certificates)}
-    return sealed([maker.record("header"), *(item.record(maker) for item in certificates), closing])
-
-
 def sealed(records: Iterable[Record]) -> bytes:
     """Write records with correct digests, whatever they say."""
     written, digest = b"", FIRST_DIGEST
@@ -37,7 +32,7 @@ def sealed(records: Iterable[Record]) -> bytes:
     return written
 
 
-def resealed(content: bytes, change: Callable[[list[Record]], None]) -> bytes:
+def resealed(content: bytes, change: Callable[[list[Record]], Any]) -> bytes:
     """Change a file as a forger does who recomputes every digest."""
     records = [json.loads(line) for line in content.splitlines()]
     change(records)

@@ -1,7 +1,7 @@
 """Ports that servers listen on, and the URLs that they print."""
 
 import socket
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,11 +20,7 @@ def test_a_port_in_use_is_reported() -> None:
 def test_invalid_addresses_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PortError, match=r"port must be from 0 to 65535, got 70000"):
         bind("127.0.0.1", 70000)
-
-    def not_found(*_given: Any, **_more: Any) -> None:
-        raise socket.gaierror
-
-    monkeypatch.setattr(socket, "getaddrinfo", not_found)
+    monkeypatch.setattr(socket, "getaddrinfo", Mock(side_effect=socket.gaierror))
     with pytest.raises(PortError, match=r"no\.such\.host is not an address of this machine.*127\.0\.0\.1"):
         bind("no.such.host", 80)
 
@@ -49,9 +45,5 @@ def test_urls_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_there_is_at_most_one_network_address(monkeypatch: pytest.MonkeyPatch) -> None:
     for address in _network_address(socket.AF_INET):
         socket.inet_pton(socket.AF_INET, address)
-
-    def unreachable(*_given: object) -> None:
-        raise OSError("Network is unreachable")
-
-    monkeypatch.setattr(socket, "socket", unreachable)
+    monkeypatch.setattr(socket, "socket", Mock(side_effect=OSError("Network is unreachable")))
     assert _network_address(socket.AF_INET) == []

@@ -105,10 +105,7 @@ def audit(
         raise ValueError("explained must have one item for each of the examples, in their order.")
     gold, decisions = [example.label for example in examples], [item.prediction.label for item in explained]
     # A check is a function in a file of its own that returns a verdict, and a line here.
-    verdicts = [
-        replay(model.predictor, explained, seed),
-        check_invariance(model, explained, n_trials, seed, progress),
-    ]
+    verdicts = [replay(model.predictor, explained, seed), check_invariance(model, explained, n_trials, seed, progress)]
     with progress.task("masks alone", 3) as advance:
         for target, labels in (("label", gold), ("decision", decisions)):
             verdicts.append(check_masks(explained, labels, target, seed))

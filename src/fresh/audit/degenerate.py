@@ -60,11 +60,8 @@ def check_content(explained: Sequence[Explanation]) -> Verdict:
     if len(explained) < MIN_RATIONALES:
         says = f"A statement about all needs at least {MIN_RATIONALES} documents, got {len(explained)}."
         return Verdict(name, "not run", says)
-    findings = find_degenerate(
-        [item.document for item in explained],
-        [item.mask for item in explained],
-        [item.prediction.label for item in explained],
-    )
+    rows = [(item.document, item.mask, item.prediction.label) for item in explained]
+    findings = find_degenerate(*zip(*rows, strict=True))
     degenerate = [finding for finding in findings if finding.degenerate]
     lines = [f"{finding.sentence} See: {', '.join(map(repr, finding.ids))}." for finding in degenerate]
     lines += [finding.sentence for finding in findings if not finding.degenerate]

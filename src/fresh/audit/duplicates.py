@@ -181,8 +181,8 @@ def check_splits(
         lines.append(f"{pair.second_split} {pair.second!r} and {pair.first_split} {pair.first!r}: {alike}{labels}")
     if not found.n_pairs:
         return Verdict(name, "holds", "No document is in two splits, word for word or nearly.", tuple(lines))
-    pairs = "1 pair" if found.n_pairs == 1 else f"{found.n_pairs:,} pairs"
-    return Verdict(name, "look here", f"{pairs} of documents in different splits: the same, or nearly.", tuple(lines))
+    says = f"{plural(found.n_pairs, 'pair')} of documents in different splits: the same, or nearly."
+    return Verdict(name, "look here", says, tuple(lines))
 
 
 def normalize(document: Document) -> Key:

@@ -139,12 +139,11 @@ def check_invariance(
                 kind = possible[int(generator.integers(len(possible)))]
                 changes.append(change_document(item.document, item.mask, kind, vocabulary, generator))
                 kinds[kind] += 1
-            for item, change, before, after in zip(
-                items, changes, originals[places], explain_fixed(changes), strict=True
-            ):
+            for row in zip(items, changes, originals[places], explain_fixed(changes), strict=True):
+                item, change, before, after = row
                 used = before.mask == item.mask and after.mask == change.mask
                 if not (used and before.rationale == after.rationale and before.prediction == after.prediction):
-                    counterexamples.append((item, change, before, after))
+                    counterexamples.append(row)
             advance(len(changes), plural(len(counterexamples), "counterexample"))
     counts = ", ".join(f"{kinds[kind]:,} {kind}" for kind in KINDS if kinds[kind])
     n_found, n_documents = len(counterexamples), min(n_trials, len(explained))

@@ -63,15 +63,15 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
         )
         apart = float(np.max([distance(item.prediction, answer) for item, answer in different]))
         lines = [counted, f"The largest difference of a probability is {apart:.1e}."]
-        same_labels = all(item.prediction.label == answer.label for item, answer in different)
-        if same_labels and apart <= ROUNDING:
+        if apart <= ROUNDING and all(item.prediction.label == answer.label for item, answer in different):
             lines.append(OTHER_BATCHES)
         for item, answer in different[:MAX_SHOWN]:
-            lines.append(f"document {item.document.id!r}, rationale: {' '.join(item.rationale.words)}")
-            if item.document.query:
-                lines.append(f"  query: {' '.join(item.document.query)}")
-            lines.append(f"  reported: {format_prediction(item.prediction)}")
-            lines.append(f"  from the rationale alone: {format_prediction(answer)}")
+            lines += [
+                f"document {item.document.id!r}, rationale: {' '.join(item.rationale.words)}",
+                *([f"  query: {' '.join(item.document.query)}"] if item.document.query else []),
+                f"  reported: {format_prediction(item.prediction)}",
+                f"  from the rationale alone: {format_prediction(answer)}",
+            ]
         return Verdict("replay", "broken", says, tuple(lines))
     # In the same order, a predictor that an extractor secretly informs would repeat itself: 1.0 apart in another order.
     order = np.random.default_rng(seed).permutation(len(rationales)).tolist()
@@ -120,7 +120,8 @@ HINT = "Name a file that `fresh explain --output` wrote."
 class SavedExplanation:
     """A line of a file of explanations."""
 
-    line: int
+    where: str
+    """Its place in the file, such as "line 7"."""
     id: str
     label: str
     probability: float
@@ -149,8 +150,7 @@ def read_saved(path: Path) -> list[SavedExplanation]:
                     raise DataError(f"{row.place} is not an explanation: it has no {name}. {HINT}")
                 if not _is_valid(name, values[name]):
                     raise DataError(f"{row.place} is not an explanation: its {name} cannot be read. {HINT}")
-            line = int(row.where.removeprefix("line "))
-            saved.append(SavedExplanation(line, **{name: values[name] for name in names}))
+            saved.append(SavedExplanation(row.where, **{name: values[name] for name in names}))
     if not saved:
         raise DataError(f"{path} holds no explanations. {HINT}")
     return saved
@@ -164,9 +164,7 @@ def _is_valid(name: str, value: Any) -> bool:
         case "probability" | "ratio":
             return type(value) in (int, float) and abs(value) <= sys.float_info.max
         case "probabilities":
-            return (
-                type(value) is dict and value != {} and all(_is_valid("probability", item) for item in value.values())
-            )
+            return type(value) is dict and bool(value) and all(_is_valid("probability", one) for one in value.values())
         case "words":
             return value is None or (type(value) is list and all(type(word) is str for word in value))
     kinds = {"start": int, "end": int, "text": str}
@@ -210,15 +208,15 @@ class _Tally:
     """What is found while predictions are computed again."""
 
     differences: list[str] = field(default_factory=list)
-    lines: set[int] = field(default_factory=set)
+    lines: set[str] = field(default_factory=set)
     """The lines that differ."""
     n_near: int = 0
     """Predictions that count as equal though their last digits differ."""
     only_rounding: bool = True
 
     def add(self, saved: SavedExplanation, reason: str, rounding: bool = False) -> None:
-        self.differences.append(f"line {saved.line}, document {saved.id!r}: {reason}")
-        self.lines.add(saved.line)
+        self.differences.append(f"{saved.where}, document {saved.id!r}: {reason}")
+        self.lines.add(saved.where)
         self.only_rounding &= rounding
 
 
@@ -241,16 +239,16 @@ def replay_saved(model: Rationalizer, documents: Sequence[Document], path: Path)
             f"the data begins with {documents[0].id!r}. Give the file that was explained, with the same `id`."
         )
     tally, known = _Tally(), {document.id for document in documents}
-    restored: list[Explanation | None] = []
+    restored: list[tuple[SavedExplanation, Explanation | None]] = []
     for item, document in zip(saved, matched, strict=True):
         if document is None:
             repeated = "an earlier line explains it already."
             tally.add(item, repeated if item.id in known else "there is no such document in the data.")
-        restored.append(None if document is None else restore(item, document, tally))
+        restored.append((item, None if document is None else restore(item, document, tally)))
     for start in range(0, len(saved), BATCH_SIZE):  # the same batches round in the same way
         part = slice(start, start + BATCH_SIZE)
-        is_batch = [item is not None and item.document for item in restored[part]] == list(documents[part])
-        _compare(model.predictor, saved[part], restored[part], is_batch, tally)
+        is_batch = [item and item.document for _, item in restored[part]] == list(documents[part])
+        _compare(model.predictor, restored[part], is_batch, tally)
     there = {id(document) for document in matched}
     missing = [document.id for document in documents if id(document) not in there]
     return _saved_verdict(tally, len(saved), missing, len(documents))
@@ -284,30 +282,26 @@ def restore(saved: SavedExplanation, document: Document, tally: _Tally) -> Expla
 
 
 def _compare(
-    predictor: Predictor,
-    saved: Sequence[SavedExplanation],
-    restored: Sequence[Explanation | None],
-    is_batch: bool,
-    tally: _Tally,
+    predictor: Predictor, batch: Sequence[tuple[SavedExplanation, Explanation | None]], is_batch: bool, tally: _Tally
 ) -> None:
     """Have the predictor read the rationales of a batch, and note which predictions differ.
 
     :param is_batch: These documents, and no others, were explained in one batch.
     """
-    items = [(line, item, rewrite(item.rationale)) for line, item in zip(saved, restored, strict=True) if item]
+    items = [(saved, item, rewrite(item.rationale)) for saved, item in batch if item]
     _, too_long = predictor.classifier.tokenizer.measure([rationale_text(rationale) for _, _, rationale in items])
     for number, problem in too_long.items():
         tally.add(items[number][0], f"the predictor cannot read the kept words. {problem}")
     readable = [item for number, item in enumerate(items) if number not in too_long]
     answers = predictor.predict([rationale for _, _, rationale in readable])
-    pairs = [(line, item.prediction, answer) for (line, item, _), answer in zip(readable, answers, strict=True)]
+    pairs = [(saved, item.prediction, answer) for (saved, item, _), answer in zip(readable, answers, strict=True)]
     is_far = any(any(_differences(prediction, answer, SAVED_ROUNDING)) for _, prediction, answer in pairs)
     # One changed rationale changes the rounding of everything else in its batch.
     allowed = 0.0 if is_batch and not too_long and not is_far else SAVED_ROUNDING
-    for line, prediction, answer in pairs:
+    for saved, prediction, answer in pairs:
         reasons = list(_differences(prediction, answer, allowed))
         for reason in reasons:
-            tally.add(line, reason, rounding=not is_far)
+            tally.add(saved, reason, rounding=not is_far)
         tally.n_near += not reasons and prediction != answer
 
 
@@ -331,20 +325,19 @@ def _saved_verdict(tally: _Tally, n_saved: int, missing: Sequence[str], n_docume
     """
     left_out: list[str] = []
     if missing:
-        has, rest = "has" if len(missing) == 1 else "have", len(missing) - MAX_NAMED
-        named = ", ".join(map(repr, missing[:MAX_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
-        left_out.append(
-            f"{len(missing):,} of {plural(n_documents, 'document')} of the data {has} no prediction in the file."
-        )
-        left_out.append(f"Without a prediction: {named}.")
+        share, have = f"{len(missing):,} of {plural(n_documents, 'document')}", "has" if len(missing) == 1 else "have"
+        rest = f" and {len(missing) - MAX_NAMED:,} more" if len(missing) > MAX_NAMED else ""
+        left_out = [
+            f"{share} of the data {have} no prediction in the file.",
+            f"Without a prediction: {', '.join(map(repr, missing[:MAX_NAMED]))}{rest}.",
+        ]
     batches = [INCOMPLETE_BATCHES.format(count=tally.n_near)] if tally.n_near else []
     evidence = [f"{plural(n_saved, 'saved prediction')} computed again, {len(tally.lines):,} different."]
     if tally.differences:
         evidence += [OTHER_MACHINE] if tally.only_rounding else []
         evidence += tally.differences[:MAX_NAMED]
-        n_more = len(tally.differences) - MAX_NAMED
-        if n_more > 0:
-            evidence.append(f"and {n_more:,} more {'difference' if n_more == 1 else 'differences'}.")
+        if len(tally.differences) > MAX_NAMED:
+            evidence.append(f"and {plural(len(tally.differences) - MAX_NAMED, 'more difference')}.")
         says = (
             f"{len(tally.lines):,} of {n_saved:,} saved explanations are not what the model predicts from the words of "
             "their rationales alone, or do not fit the data."

@@ -48,8 +48,7 @@ def check_target_class(
     """
     extractor = model.extractor
     if not isinstance(extractor, SaliencyExtractor):
-        says = "No scorer selects the words, so they cannot be selected for another class."
-        return Verdict(NAME, "not run", says)
+        return Verdict(NAME, "not run", "No scorer selects the words, so they cannot be selected for another class.")
     scorer = extractor.scorer
     if isinstance(scorer, Tagger):
         says = "A tagger or gate has learned which words to keep and cannot explain a given class."
@@ -71,8 +70,7 @@ def check_target_class(
         rationales = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
         predicted = [prediction.label for prediction in model.predictor.predict(rationales)]
         # Documents with words for another class than the prediction: the others show nothing.
-        rows = zip(predictions, targets, predicted, strict=True)
-        others = [(own, target, label) for own, target, label in rows if own != target]
+        others = [row for row in zip(predictions, targets, predicted, strict=True) if row[0] != row[1]]
         n_other, n_same = len(others), sum(item.mask == mask for item, mask in zip(explained, masks, strict=True))
         n_kept = sum(label == own for own, _, label in others)
         n_followed = sum(label == target for _, target, label in others)  # others change to a third class

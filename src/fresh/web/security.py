@@ -109,21 +109,23 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        started = False
+
+        async def safe_send(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started, headers = True, MutableHeaders(scope=message)
+                headers.setdefault("Cache-Control", "no-store")  # unless the response says otherwise
+                headers.update(HEADERS)
+            await send(message)
+
         try:
             self._check(scope)
         except Problem as problem:
             response = self.renderer.render(scope, problem)
             response.headers["Connection"] = "close"  # the body is not read
-            await response(scope, receive, _with_headers(send))
+            await response(scope, receive, safe_send)
             return
-        started = False
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        safe_send = _with_headers(send_and_note)
         try:
             await self.app(scope, self._limited(scope, receive), safe_send)
         except Exception:  # Starlette would respond outside this middleware, without the headers
@@ -175,16 +177,3 @@ class SecurityMiddleware:
 def _too_large(limit: int) -> Problem:
     size = f"{limit // _MEGABYTE} MB" if limit >= _MEGABYTE else f"{limit:,} bytes"
     return Problem(413, f"The request is larger than {size}. Send less at a time.", {"Connection": "close"})
-
-
-def _with_headers(send: Send) -> Send:
-    """Add security headers; responses are not cached unless they say so."""
-
-    async def safe_send(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            headers.setdefault("Cache-Control", "no-store")
-            headers.update(HEADERS)
-        await send(message)
-
-    return safe_send

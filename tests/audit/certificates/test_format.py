@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certified import MAKER, file_of, made_up, read, resealed, sealed
+from certified import MAKER, made_up, read, resealed, sealed
 from fresh._io import hashed_line
 from fresh.audit.certificates.format import Certificate, encode_certificates
 from fresh.errors import CertificateError
@@ -15,7 +15,7 @@ from fresh.rationale import Prediction, Rationale
 from strategies import texts
 
 CERTIFICATES = [made_up(number) for number in range(3)]
-FILE = file_of(CERTIFICATES)
+FILE = encode_certificates(MAKER, CERTIFICATES)
 HEADER, FIRST, SECOND, THIRD, CLOSING = FILE.splitlines(keepends=True)
 GONE = "it does not follow the line before it: lines are missing, doubled or moved."
 CUT = "the file ends here without a closing line: it was cut short."
@@ -25,6 +25,7 @@ AFTER = "it stands after the closing line: something was added to the file."
 SECOND_HEADER = "it is a second header: files were joined."
 NO_BREAK = "it has no line break: the file was cut short here."
 COUNTS = "it counts {} certificates, but there are {}."
+NO_INPUT = "its input does not consist of words, query and pieces."
 NEWER = (
     "the certificates have format 2, but this version of fresh reads format 1. "
     "Verify them with the version that wrote them."
@@ -35,11 +36,10 @@ def test_a_file_of_an_earlier_version_is_read_and_written_in_the_same_way() -> N
     content = (Path(__file__).parents[2] / "data_files" / "audit" / "certificates.jsonl").read_bytes()
     assert content == FILE
     assert read(content) == (CERTIFICATES, [])
-    assert encode_certificates(MAKER, CERTIFICATES) == content
 
 
 def test_a_file_without_certificates_is_read_back() -> None:
-    assert read(file_of([])) == ([], [])
+    assert read(encode_certificates(MAKER, [])) == ([], [])
 
 
 def whole(text: str) -> str:
@@ -62,7 +62,7 @@ def test_every_certificate_is_read_back_to_the_bit(
 ) -> None:
     prediction = Prediction(next(iter(table)), table)
     given = Certificate(Rationale(tuple(words), tuple(query), "é"), tuple(pieces), prediction, group)
-    [found], faults = read(file_of([given]))
+    [found], faults = read(encode_certificates(MAKER, [given]))
     assert (found, faults) == (given, [])
     assert list(found.prediction.probabilities) == list(table)
 
@@ -89,6 +89,7 @@ def header(**fields: Any) -> bytes:
 
 
 EDITED, _ = hashed_line(made_up(7).record(MAKER), json.loads(HEADER)["sha256"])
+OTHER_INPUT, _ = hashed_line(made_up(0).record(MAKER) | {"input_sha256": "0" * 64}, json.loads(HEADER)["sha256"])
 FAULTS: dict[str, tuple[bytes, list[tuple[int, str]]]] = {
     "empty": (b"", [(1, "the file is empty.")]),
     "a blank line": (b"\n", [(1, "it is not JSON in plain ASCII.")]),
@@ -109,6 +110,14 @@ FAULTS: dict[str, tuple[bytes, list[tuple[int, str]]]] = {
     "other format": (forged(1, format=True), [(2, OTHER_MAKER)]),
     "other count": (forged(-1, count=2), [(5, COUNTS.format(2, 3))]),
     "no count": (forged(-1, count=3.0), [(5, COUNTS.format(3.0, 3))]),
+    "input with less": (forged(1, input={"words": []}), [(2, NO_INPUT)]),
+    "input as text": (forged(1, input="good"), [(2, NO_INPUT)]),
+    "other input": (HEADER + OTHER_INPUT, [(2, "input_sha256 is not the digest of its input."), (2, CUT)]),
+    "CR LF": (
+        FILE.replace(b"\n", b"\r\n"),
+        [(1, "it ends in CR LF, not in LF: an editor or a transfer changed the file.")],
+    ),
+    "CR": (FILE.replace(b"\n", b"\r"), [(1, NO_BREAK)]),
     "somebody else's": (sealed([{"kind": "header"}]), [(1, "it was not written by fresh.")]),
     "header with more": (header(more=1), [(1, "its fields are not those of a header.")]),
     "header without text": (header(version=1), [(1, "its fields are not those of a header.")]),
@@ -123,42 +132,25 @@ def test_the_lines_that_fail_are_named(name: str) -> None:
     assert read(content)[1] == faults
 
 
-FIELDS: list[tuple[dict[str, Any], str]] = [
-    *(({"id": 1}, "id"), ({"group": -1}, "group"), ({"group": True}, "group"), ({"label": "other"}, "label")),
-    *(
-        ({"probabilities": table}, "probabilities")
-        for table in (
-            *([], "pos", ["pos"], [["pos", 1]], [["pos", "0.5"], ["pos", "0.5"]]),
-            *([["pos", number]] for number in ("1.5", "0.50", "half", "nan")),
-        )
-    ),
-    *(
-        ({"input": {"words": [], "query": [], "pieces": [], name: value}}, name)
-        for name, value in (
-            ("words", "good"),
-            ("words", ["good", ""]),
-            ("query", [1]),
-            ("pieces", [True]),
-            ("pieces", [-1]),
-        )
-    ),
-]
-NO_INPUT = "its input does not consist of words, query and pieces."
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        *((change, f"its {name} cannot be read.") for change, name in FIELDS),
-        ({"input": {"words": []}}, NO_INPUT),
-        ({"input": "good"}, NO_INPUT),
-        ({"input_sha256": "0" * 64}, "input_sha256 is not the digest of its input."),
+UNREADABLE: dict[str, list[Any]] = {
+    "id": [1],
+    "group": [-1, True],
+    "label": ["other"],
+    "probabilities": [
+        *([], "pos", ["pos"], [["pos", 1]], [["pos", "0.5"], ["pos", "0.5"]]),
+        *([["pos", number]] for number in ("1.5", "0.50", "half", "nan")),
     ],
-)
-def test_a_field_that_cannot_be_read_is_named(change: dict[str, Any], reason: str) -> None:
-    record = CERTIFICATES[0].record(MAKER) | change
-    content = sealed([MAKER.record("header"), record, MAKER.record("closing") | {"count": 1}])
-    assert read(content) == ([], [(2, reason)])
+    "words": ["good", ["good", ""]],
+    "query": [[1]],
+    "pieces": [[True], [-1]],
+}
+EMPTY: dict[str, Any] = {"words": [], "query": [], "pieces": []}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in UNREADABLE for value in UNREADABLE[name]])
+def test_a_field_that_cannot_be_read_is_named(name: str, value: Any) -> None:
+    content = forged(1, input=EMPTY | {name: value}) if name in EMPTY else forged(1, **{name: value})
+    assert read(content) == (CERTIFICATES[1:], [(2, f"its {name} cannot be read.")])
 
 
 def test_a_probability_that_is_none_is_not_certified() -> None:

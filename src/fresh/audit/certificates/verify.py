@@ -74,12 +74,7 @@ class Verification:
 
 
 def verify(
-    path: str | Path,
-    model: str | Path,
-    *,
-    digest: str | None = None,
-    device: str = "auto",
-    progress: Progress = SILENT,
+    path: str | Path, model: str | Path, *, digest: str | None = None, device: str = "auto", progress: Progress = SILENT
 ) -> Verification:
     """Verify a file of certificates with the predictor of a model; nothing else of the model is needed.
 
@@ -163,9 +158,8 @@ def _recompute(batch: Sequence[tuple[int, Certificate]], predictor: Predictor, f
         elif not apart <= TOLERANCE:  # so that NaN fails too
             reason = f"its probabilities are {apart:.2g} from those that the predictor gives"
             found.add_fault(line, f"{reason}; at most {TOLERANCE} is allowed.")
-        elif certified.label != prediction.label:
-            reason = f"its label is {certified.label!r}, but the predictor predicts {prediction.label!r}."
-            found.add_fault(line, reason)
+        elif certified.label != (label := prediction.label):
+            found.add_fault(line, f"its label is {certified.label!r}, but the predictor predicts {label!r}.")
         else:
             found.count += 1
             found.n_exact += prediction == certified
