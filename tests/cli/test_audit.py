@@ -32,9 +32,9 @@ def reviews(toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def audited(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+def audited(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Arguments of the audit, which is replaced by one that finds nothing."""
-    given: list[tuple[Any, ...]] = []
+    given: list[Any] = []
 
     def audit(*arguments: Any) -> Audit:
         given.append(arguments)
@@ -71,7 +71,7 @@ def test_data_are_split_with_the_seed_of_the_training_or_the_given_one(
     seed: int,
     saved_attention: str,
     reviews: str,
-    audited: list[tuple[Any, ...]],
+    audited: list[Any],
     command: Command,
 ) -> None:
     shown = command("audit", saved_attention, reviews, *COLUMNS, *options)
@@ -88,28 +88,19 @@ def test_data_are_split_with_the_seed_of_the_training_or_the_given_one(
     )
 
 
-def test_files_for_dev_and_test_are_taken_whole(
-    saved_attention: str, toy: Splits, audited: list[tuple[Any, ...]], here: Path, command: Command
+@pytest.mark.parametrize("is_corpus", [False, True])
+def test_splits_of_the_data_are_kept(
+    is_corpus: bool, saved_attention: str, sst: tuple[str, ...], toy: Splits, audited: list[Any], command: Command
 ) -> None:
-    for name in ("train", "dev", "test"):
-        small.write_csv(here / f"{name}.csv", small.rows(getattr(toy, name)))
-    command("audit", saved_attention, "train.csv", "--dev", "dev.csv", "--test", "test.csv")
-    assert ids(audited[0][1]) == ids(toy.test)
-    assert ids(audited[0][2]["dev"]) == ids(toy.dev)
-
-
-def test_a_corpus_is_read_by_its_name(
-    saved_attention: str, audited: list[tuple[Any, ...]], here: Path, toy: Splits, command: Command
-) -> None:
-    for name in ("train", "dev", "test"):
-        rows = [{"document": row["text"], "label": row["label"]} for row in small.rows(getattr(toy, name)[:12])]
-        small.write_jsonl(here / f"{name}.jsonl", rows)
-    command("audit", saved_attention, "sst", "--data-dir", here)
-    assert [example.label for example in audited[0][1]] == [example.label for example in toy.test[:12]]
+    files = ("train.jsonl", "--dev", "dev.jsonl", "--test", "test.jsonl", "--text", "document")
+    command("audit", saved_attention, *(sst if is_corpus else files))
+    [(_, examples, others, *_)] = audited
+    for found, expected in ((examples, toy.test), (others["dev"], toy.dev), (others["train"], toy.train)):
+        assert [example.document.text for example in found] == [example.document.text for example in expected[:12]]
 
 
 def test_a_model_of_human_rationales_is_audited_on_annotated_documents(
-    predictor: Predictor, toy: Splits, audited: list[tuple[Any, ...]], here: Path, command: Command
+    predictor: Predictor, toy: Splits, audited: list[Any], here: Path, command: Command
 ) -> None:
     Rationalizer(HumanRationales.of((*toy.train, *toy.dev, *toy.test)), predictor).save_pretrained(here / "model")
     rows = [
@@ -122,7 +113,7 @@ def test_a_model_of_human_rationales_is_audited_on_annotated_documents(
 
 
 def test_skip_bad_leaves_out_documents_that_are_too_long(
-    saved_attention: str, toy: Splits, audited: list[tuple[Any, ...]], here: Path, command: Command
+    saved_attention: str, toy: Splits, audited: list[Any], here: Path, command: Command
 ) -> None:
     table = small.rows(toy.test)
     table[0]["text"] = "film " * 100_000
@@ -155,7 +146,7 @@ def test_a_page_has_verdicts_and_figures_and_is_not_replaced_unasked(
 
 
 def test_whole_audits_every_row_of_one_file(
-    saved_attention: str, reviews: str, audited: list[tuple[Any, ...]], command: Command
+    saved_attention: str, reviews: str, audited: list[Any], command: Command
 ) -> None:
     command("audit", saved_attention, reviews, *COLUMNS, "--whole")
     [(_, examples, others, *_)] = audited
@@ -163,48 +154,19 @@ def test_whole_audits_every_row_of_one_file(
     assert others == {}
 
 
-# What fresh explain saved
-
-COLUMNS_OF_TEXTS = ("--text", "review", "--id", "name", "--skip-bad")
-
-
-@pytest.fixture(scope="module")
-def unlabeled(toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Texts in a file, one of which no model can read."""
+def test_saved_explanations_are_replayed_bit_for_bit(
+    saved_attention: str, toy: Splits, here: Path, command: Command
+) -> None:
     table = [{"name": item.document.id, "review": item.document.text} for item in (*toy.train, *toy.test)]
     table[3]["review"] = "film " * 100_000
-    return small.write_csv(tmp_path_factory.mktemp("explained") / "data.csv", table)
-
-
-@pytest.fixture
-def explained(saved_attention: str, unlabeled: Path, command: Command) -> Path:
-    """Their explanations, saved once."""
-    output = unlabeled.with_name("explained.jsonl")
-    if not output.exists():
-        command("explain", saved_attention, "--input", unlabeled, *COLUMNS_OF_TEXTS, "--output", output)
-    return output
-
-
-def test_saved_explanations_are_replayed_bit_for_bit(
-    saved_attention: str, unlabeled: Path, explained: Path, tmp_path: Path, command: Command
-) -> None:
-    options = ("--explained", explained, *COLUMNS_OF_TEXTS, "--json", tmp_path / "audit.json")
-    shown = command("audit", saved_attention, unlabeled, *options)
-    n_lines = len(explained.read_text(encoding="utf-8").splitlines())
-    assert n_lines > 256
-    assert f"holds replay: All {n_lines} saved predictions" in shown.out
+    data = small.write_csv(here / "data.csv", table)
+    columns = ("--text", "review", "--id", "name", "--skip-bad")
+    command("explain", saved_attention, "--input", data, *columns, "--output", "explained.jsonl")
+    shown = command("audit", saved_attention, data, "--explained", "explained.jsonl", *columns, "--json", "audit.json")
+    assert len(table) > 257  # several batches
+    assert f"holds replay: All {len(table) - 1} saved predictions" in shown.out
     assert "equal those in the file, bit for bit.\n" in shown.out
     assert "leave --explained out to run them.\n\nNothing is broken.\n" in shown.out
     assert "Left out 1 of " in shown.err
-    [verdict] = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))["verdicts"]
+    [verdict] = json.loads(Path("audit.json").read_text(encoding="utf-8"))["verdicts"]
     assert (verdict["name"], verdict["found"]) == ("replay", "holds")
-
-
-def test_a_changed_answer_breaks_the_replay(
-    saved_attention: str, unlabeled: Path, explained: Path, tmp_path: Path, command: Command
-) -> None:
-    records = [json.loads(line) for line in explained.read_text(encoding="utf-8").splitlines()]
-    records[9]["probabilities"]["pos"] = records[9]["probability"] = 0.625
-    changed = small.write_jsonl(tmp_path / "changed.jsonl", records)
-    shown = command("audit", saved_attention, unlabeled, "--explained", changed, *COLUMNS_OF_TEXTS, status=3)
-    assert f"line 10, document {records[9]['id']!r}: the probability of 'pos' is 0.625" in shown.out

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-import fresh.cli.compare
 import small
 from command import Command
 from experiments import row
@@ -108,20 +107,10 @@ def test_a_pattern_with_one_match_is_one_model(runs: str, data: str, command: Co
     assert found["n_documents"] == 32
 
 
-def test_the_test_split_of_a_corpus_is_read(runs: str, toy: Splits, here: Path, command: Command) -> None:
-    for part in ("train", "dev", "test"):
-        rows = [{"document": row["text"], "label": row["label"]} for row in small.rows(getattr(toy, part)[:20])]
-        small.write_jsonl(here / f"{part}.jsonl", rows[: 5 if part == "test" else 20])
-    corpus = ("--data", "sst", "--data-dir", ".", "--json", "out.json")
-    command("compare", f"{runs}/a-1", f"{runs}/b-1", *corpus)
-    assert json.loads(Path("out.json").read_text(encoding="utf-8"))["n_documents"] == 5
-
-
-def test_skip_bad_leaves_out_texts_that_are_too_long(pair: tuple[str, ...], here: Path, command: Command) -> None:
-    texts = [{"text": text, "label": "pos"} for text in ("a good film", "good " * 5000)]
-    shown = command(*pair[:-1], small.write_jsonl(here / "in.jsonl", texts), "--skip-bad")
-    assert shown.err.startswith("Left out 1 of 2 rows: Text 'in-2' has 5,000 words")
-    assert shown.out.startswith("1 document ")
+def test_the_test_split_of_a_corpus_is_read(runs: str, sst: tuple[str, ...], command: Command) -> None:
+    small.write_jsonl(Path("test.jsonl"), [{"document": "a film", "label": "pos"}])
+    command("compare", f"{runs}/a-1", f"{runs}/b-1", "--data", *sst, "--json", "out.json")
+    assert json.loads(Path("out.json").read_text(encoding="utf-8"))["n_documents"] == 1
 
 
 def test_models_are_loaded_one_at_a_time(
@@ -151,24 +140,3 @@ def test_a_name_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) 
     assert "\x1b" not in shown
     assert "␛[31mred" in shown
     assert "− [b]" in shown
-
-
-def test_unknown_labels_are_refused(pair: tuple[str, ...], here: Path, command: Command) -> None:
-    odd = small.write_jsonl(here / "odd.jsonl", [{"text": "a film", "label": "great"}])
-    shown = command(*pair[:-1], odd, status=1)
-    assert shown == (
-        "",
-        "fresh compare: The model was trained with the labels neg, pos, but the data also has great (1), first in "
-        "document 'odd-1'. Leave such documents out, or train a model with these labels.\n",
-    )
-
-
-def test_an_interrupt_leaves_no_output(
-    pair: tuple[str, ...], command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_about: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fresh.cli.compare, "_show", interrupted)
-    command(*pair, "--json", "out.json", status=130)
-    assert not Path("out.json").exists()

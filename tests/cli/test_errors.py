@@ -1,5 +1,6 @@
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -91,14 +92,10 @@ def test_training_can_be_interrupted(
     assert sorted(path.name for path in here.iterdir()) == ["model.partial", "reviews.jsonl"]
 
 
-def interrupted(*_arguments: Any, **_named: Any) -> None:
-    raise KeyboardInterrupt
-
-
 def test_a_search_can_be_interrupted(
-    encoders: dict[str, Path], reviews: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+    encoders: dict[str, Path], reviews: Path, interrupt: Callable[[object, str], None], command: Command
 ) -> None:
-    monkeypatch.setattr(fresh.experiments.search, "train_method", interrupted)
+    interrupt(fresh.experiments.search, "train_method")
     options = small.options(encoders["bert"], epochs=1)
     shown = command("search", reviews, "--method=lei", "--out", "search", *options, status=130)
     assert re.search(r"\nInterrupted\. .*repeat the same command\.\n$", shown.err)

@@ -122,11 +122,8 @@ def test_a_full_disk_is_named(grid: Grid, command: Command, monkeypatch: pytest.
     assert command("run", grid({"method": "full_text"}), "--out", "runs", status=1) == ("", message)
 
 
-def test_an_interrupt_is_not_a_failure(grid: Grid, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_given: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fresh.experiments.local.LocalExecutor, "start", interrupted)
+def test_an_interrupt_is_not_a_failure(grid: Grid, command: Command, interrupt: Callable[[object, str], None]) -> None:
+    interrupt(fresh.experiments.local.LocalExecutor, "start")
     shown = command("run", grid({"method": "full_text"}), "--out", "runs", status=130)
     assert shown.out == ""
     assert shown.err.endswith("\n\nInterrupted. To do the remaining runs, repeat the same command.\n")
