@@ -184,7 +184,7 @@ def test_a_full_disk_leaves_whole_lines(saved: str, here: Path) -> None:
     # No file may have more than 20 blocks of 512 bytes.
     done = run_in_shell("ulimit -f 20; {} --output out.jsonl", saved, 300)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "fresh explain: [Errno 27] File too large: 'out.jsonl'"
+    assert done.stderr.splitlines()[-1] == "fresh explain: out.jsonl cannot be read or written (File too large)."
     written = (here / "out.jsonl").read_text(encoding="utf-8")
     assert written.endswith("}\n")
     assert [record["id"] for record in lines(written)] == [f"in-{n}" for n in range(1, 1 + written.count("\n"))]

@@ -118,8 +118,9 @@ def test_a_full_disk_is_named(grid: Grid, command: Command, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(fresh.experiments.store, "write_text", write_text)
-    message = "fresh run: [Errno 28] No space left on device. Free some space on that disk.\n"
-    assert command("run", grid({"method": "full_text"}), "--out", "runs", status=1) == ("", message)
+    shown = command("run", grid({"method": "full_text"}), "--out", "runs", status=1)
+    message = "fresh run: [Errno 28] No space left on device. Free some space there, or choose another place.\n"
+    assert shown == ("", message)
 
 
 def test_an_interrupt_is_not_a_failure(grid: Grid, command: Command, interrupt: Callable[[object, str], None]) -> None:

@@ -30,8 +30,6 @@ The model is saved in {out}, its report in {page}. Try next:
   {fresh} serve {out}      # the same in the browser
   {fresh} train your-data.csv --out your-model      # columns: text, label"""
 _N_EXPLAINED = 50
-_N_SHOWN = {True: 2, False: 1}
-"""How many right and wrong answers are shown for each label."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,8 +66,8 @@ def _choose_examples(examples: "Sequence[Example]", model: "Rationalizer") -> "l
     explained = [example for group in by_label for example in group[:_N_EXPLAINED]]
     pairs = list(zip(explained, model.explain([example.document for example in explained]), strict=True))
     chosen: list[tuple[Example, Explanation]] = []
-    for is_right, number in _N_SHOWN.items():
+    for is_right, n_shown in ((True, 2), (False, 1)):
         for label in model.labels:
             own = [pair for pair in pairs if pair[0].label == label]
-            chosen += [pair for pair in own if (pair[1].prediction.label == label) is is_right][:number]
+            chosen += [pair for pair in own if (pair[1].prediction.label == label) is is_right][:n_shown]
     return chosen

@@ -1,5 +1,4 @@
 import argparse
-import errno
 import shlex
 import shutil
 import sys
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from fresh import study
 from fresh._optional import optional_import
 from fresh.cli import study_serve
-from fresh.cli.options import add_files, add_shared, check_outputs, flags_of, write_texts
+from fresh.cli.options import add_shared, check_outputs, flags_of, write_texts
 from fresh.text import plural
 
 if TYPE_CHECKING:
@@ -88,17 +87,7 @@ twice counts once.
   fresh study import my-study prolific_export.csv --as prolific
   fresh study import my-study items-annotated --as potato
 """
-_FILES = {
-    "json": "Also write all figures to a file",
-    "markdown": "Also write the tables to a file",
-    "csv": "Also write the main table to a file",
-}
 _FORMATS = ("csv", "jsonl", "mturk", "prolific", "potato", "label_studio")
-_HINTS = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM), " Check your permissions, or choose another place."),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), " Free some space there, or choose another place."),
-    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG), " Choose another place."),
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,15 +107,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     place = actions["new"].add_mutually_exclusive_group(required=True)
     place.add_argument("--out", metavar="FOLDER", help="Folder to create, with a database and the codes")
     place.add_argument("--database", metavar="URL", help="An empty database: postgresql://USER:PASSWORD@HOST/NAME")
-    add_files(actions["new"], {"codes": "File for the sign-in codes (default: codes.csv)"})
+    actions["new"].add_argument("--codes", metavar="FILE", help="File for the sign-in codes (default: codes.csv)")
     add_shared(actions["new"], "--device")
     study_serve.add_arguments(actions["serve"])
     actions["codes"].add_argument("number", type=int, metavar="N", help="Number of codes")
     add_shared(actions["codes"], "--output")
     for name in ("leave", "exclude", "readmit"):
         actions[name].add_argument("annotator", metavar="ANNOTATOR", help="Number, or name on a crowd platform")
-    add_files(actions["results"], _FILES)
-    text = "Also draw a figure: .png, .svg or .pdf"
+    add_shared(actions["results"], "--json", "--markdown")
+    actions["results"].add_argument("--csv", metavar="FILE", help="Write the main table as CSV")
+    text = "Draw a figure: .png, .svg or .pdf"
     actions["results"].add_argument("--figure", nargs="+", type=Path, default=[], metavar="FILE", help=text)
     for name in ("export", "import"):
         actions[name].add_argument("--as", dest="form", required=True, choices=_FORMATS, help="Format")
@@ -150,11 +140,6 @@ def run(args: argparse.Namespace) -> None:
             args.act(args, store)
     except OperationalError as error:
         raise ValueError(f"The database of the study cannot be used: {error.orig}.") from error
-    except OSError as error:
-        if error.filename is None:
-            raise
-        place, hint = str(error.filename).removesuffix(".partial"), _HINTS.get(error.errno or 0, "")
-        raise ValueError(f"{place} cannot be read or written ({error.strerror}).{hint}") from error
 
 
 def _new(args: argparse.Namespace) -> None:
