@@ -54,7 +54,7 @@ def test_a_saved_model_is_audited(saved_attention: str, reviews: str, here: Path
     record = json.loads(Path("audit.json").read_text(encoding="utf-8"))
     assert record["holds"] is True
     found = {item["name"]: item["found"] for item in record["verdicts"]}
-    assert (found["replay"], found["invariance"], found["asked class"]) == ("holds", "holds", "not run")
+    assert (found["replay"], found["invariance"], found["target class"]) == ("holds", "holds", "not run")
     assert found["split hygiene"] != "not run"
     assert record["verdicts"][1]["evidence"][0].startswith("60 trials on 32 documents; ")
     page = Path("audit.md").read_text(encoding="utf-8")
