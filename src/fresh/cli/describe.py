@@ -3,7 +3,7 @@
 import argparse
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,14 +98,15 @@ def describe(corpora: "Iterable[tuple[str, Mapping[str, Sequence[Example]]]]") -
             shares = [example.human.ratio for example in examples if example.human is not None and example.human.ratio]
             record: dict[str, object] = {"corpus": corpus, "split": split, "documents": len(examples)}
             cells = [corpus, split, f"{len(examples):,}"]
-            figures: dict[str, tuple[Sequence[float], Callable[[float], str]]] = {
-                "words": ([len(example.document.words) for example in examples], "{:,.0f}".format),
-                "query words": (n_query if any(n_query) else [], "{:,.0f}".format),
-                "words marked": (shares, short),
+            figures: dict[str, Sequence[float]] = {
+                "words": [len(example.document.words) for example in examples],
+                "query words": n_query if any(n_query) else [],
+                "words marked": shares,
             }
-            for name, (values, write) in figures.items():
+            for name, values in figures.items():
                 pair = (statistics.fmean(values), max(values)) if values else None
                 record[f"{name} mean"], record[f"{name} most"] = pair or ("", "")
+                write = short if name == "words marked" else "{:,.0f}".format
                 cells.append(" / ".join(map(write, pair)) if pair else _NONE)
             classes = "; ".join(f"{label}: {counts[label]}" for label in labels)
             records.append({**record, "with marks": len(shares), "classes": classes, "seen before": n_seen})
