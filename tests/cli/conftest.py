@@ -21,9 +21,10 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
     return make_command(capsys)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
+    """An empty working directory, and a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -44,21 +44,9 @@ def data(toy: Splits, here: Path) -> str:
     return small.write_jsonl(here / "test.jsonl", map(row, toy.test)).name
 
 
-@pytest.fixture
-def pair(runs: str, data: str) -> tuple[str, ...]:
-    """A comparison of two models."""
-    return ("compare", f"{runs}/a-1", f"{runs}/b-1", "--data", data)
-
-
 def test_models_are_shown_side_by_side_and_written(
-    runs: str,
-    models: dict[str, Rationalizer],
-    toy: Splits,
-    data: str,
-    command: Command,
-    monkeypatch: pytest.MonkeyPatch,
+    runs: str, models: dict[str, Rationalizer], toy: Splits, data: str, command: Command
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
     outputs = ("--json", "out.json", "--markdown", "out.md", "--html", "out.html")
     shown = command("compare", f"short={runs}/a-1/", f"long={runs}/b-1", "--data", data, *outputs)
     table = compare({"short": models["a-1"], "long": models["b-1"]}, toy.test)
@@ -75,10 +63,7 @@ def test_models_are_shown_side_by_side_and_written(
     assert "explaining long" in shown.err
 
 
-def test_long_names_are_wrapped_and_figures_are_not(
-    runs: str, data: str, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_long_names_are_wrapped_and_figures_are_not(runs: str, data: str, command: Command) -> None:
     shown = command("compare", f"{runs}/a-1", f"{runs}/b-1/", "--data", data, "--against", f"{runs}/a-1/").out
     lines = shown.splitlines()
     assert max(map(len, lines)) <= 80
@@ -114,7 +99,7 @@ def test_the_test_split_of_a_corpus_is_read(runs: str, sst: tuple[str, ...], com
 
 
 def test_models_are_loaded_one_at_a_time(
-    pair: tuple[str, ...], command: Command, monkeypatch: pytest.MonkeyPatch
+    runs: str, data: str, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[str] = []
     real = Rationalizer.from_pretrained
@@ -124,11 +109,10 @@ def test_models_are_loaded_one_at_a_time(
         return real(name, **about)
 
     monkeypatch.setattr(Rationalizer, "from_pretrained", from_pretrained)
-    command(*pair)
+    command("compare", f"{runs}/a-1", f"{runs}/b-1", "--data", data)
     assert loaded == ["a-1", "b-1", "a-1", "b-1"]  # to check all before any work, then to answer
 
 
-@pytest.mark.usefixtures("here")
 def test_a_folder_with_an_equals_sign_in_its_name_is_one_model() -> None:
     Path("ratio=0.2").mkdir()
     assert _find_models(["ratio=0.2", "x=there"]) == {"ratio=0.2": ["ratio=0.2"], "x": ["there"]}

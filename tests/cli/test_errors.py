@@ -39,10 +39,10 @@ def in_batches_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_batches_of_three")
-def test_a_bad_row_leaves_the_lines_before_it(saved: str, here: Path, command: Command) -> None:
-    source = small.write_jsonl(here / "in.jsonl", [*GOOD[:7], {"text": None}, *GOOD])
+def test_a_bad_row_leaves_the_lines_before_it(saved: str, command: Command) -> None:
+    source = small.write_jsonl(Path("in.jsonl"), [*GOOD[:7], {"text": None}, *GOOD])
     shown = command("explain", saved, "--input", source, "--output", "out.jsonl", status=1)
-    found = [json.loads(line)["id"] for line in (here / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    found = [json.loads(line)["id"] for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert found == [f"in-{number}" for number in range(1, 8)]
     assert shown.last == (
         "fresh explain: in.jsonl, line 8: the text has no words. Fix the row, or leave such rows out with --skip-bad. "
@@ -69,7 +69,7 @@ def test_explaining_can_be_interrupted(
 
 
 def test_training_can_be_interrupted(
-    encoders: dict[str, Path], reviews: Path, here: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+    encoders: dict[str, Path], reviews: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     interrupt_training(monkeypatch, epochs=1)
     monkeypatch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
@@ -79,7 +79,7 @@ def test_training_can_be_interrupted(
         r"same command, or give fewer --epochs to finish with those that are done\.\n$",
         shown.err,
     )
-    assert sorted(path.name for path in here.iterdir()) == ["model.partial", "reviews.jsonl"]
+    assert sorted(path.name for path in Path().iterdir()) == ["model.partial", "reviews.jsonl"]
 
 
 def test_a_search_can_be_interrupted(

@@ -28,13 +28,13 @@ def data(here: Path) -> str:
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_explanations_are_written_for_a_tool(
-    tool: str, saved: str, model: Rationalizer, data: str, here: Path, command: Command
+    tool: str, saved: str, model: Rationalizer, data: str, command: Command
 ) -> None:
     output = f"tasks{TOOLS[tool].ending}"
     shown = command("export", saved, "--input", data, "--text=review", "--tool", tool, "--output", output)
-    names = {path.name for path in here.iterdir()}
-    (here / "expected").mkdir()
-    expected = export(model.explain_file(data, text="review"), here / "expected" / output, tool)
+    names = {path.name for path in Path().iterdir()}
+    Path("expected").mkdir()
+    expected = export(model.explain_file(data, text="review"), Path("expected") / output, tool)
     for file in expected.files:
         assert Path(file.name).read_bytes() == file.read_bytes()
     assert names == {data, *(file.name for file in expected.files)}
@@ -43,19 +43,16 @@ def test_explanations_are_written_for_a_tool(
     assert "explaining" in shown.err
 
 
-def test_the_tool_returns_what_the_model_marked(
-    saved: str, model: Rationalizer, data: str, here: Path, command: Command
-) -> None:
+def test_the_tool_returns_what_the_model_marked(saved: str, model: Rationalizer, data: str, command: Command) -> None:
     command("export", saved, "--input", data, *LABEL_STUDIO)
     tasks = json.loads(Path("tasks.json").read_text(encoding="utf-8"))
-    back = annotated.read(write(here / "export.jsonl", annotated.label_studio(tasks)))
+    back = annotated.read(write(Path("export.jsonl"), annotated.label_studio(tasks)))
     explained = list(model.explain_file(data, text="review"))
     assert [example.document.text for example in back] == TEXTS
     assert [example.document.id for example in back] == ["r-0", "r-1", "r-2"]
     assert [(example.label, example.human) for example in back] == [(e.prediction.label, e.mask) for e in explained]
 
 
-@pytest.mark.usefixtures("here")
 def test_texts_are_read_from_standard_input(saved: str, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"text": "a good film"}\n')))
     assert command("export", saved, "--input", "-", *DOCCANO).out == "Wrote 1 task to tasks.jsonl.\n"

@@ -87,13 +87,13 @@ def test_a_text_is_shown_with_the_words_that_were_read(saved: str, model: Ration
     assert command("explain", saved, "--device", "cpu", "The film, was good!") == shown  # options may come first
 
 
-def test_a_column_of_queries_can_be_left_out(saved: str, here: Path, command: Command) -> None:
-    source = small.write_jsonl(here / "in.jsonl", [{"text": "a film", "query": "why?"}])
+def test_a_column_of_queries_can_be_left_out(saved: str, command: Command) -> None:
+    source = small.write_jsonl(Path("in.jsonl"), [{"text": "a film", "query": "why?"}])
     command("explain", saved, "--input", source, "--query", "")
 
 
-def test_a_file_is_explained_line_by_line(saved: str, model: Rationalizer, here: Path, command: Command) -> None:
-    source = small.write_csv(here / "in.csv", [{"name": f"n{n}", "review": text} for n, text in enumerate(TEXTS)])
+def test_a_file_is_explained_line_by_line(saved: str, model: Rationalizer, command: Command) -> None:
+    source = small.write_csv(Path("in.csv"), [{"name": f"n{n}", "review": text} for n, text in enumerate(TEXTS)])
     options = ("--text", "review", "--id", "name", "--output", "out.jsonl")
     assert command("explain", saved, "--input", source, *options).out == ""
     records = lines(Path("out.jsonl").read_text(encoding="utf-8"))
@@ -122,7 +122,6 @@ def test_lines_with_scores_go_to_standard_output(saved: str, monkeypatch: pytest
 @pytest.mark.parametrize(
     "line", ["explain {} --input - --output -", "export {} --input - --tool doccano --output tasks.jsonl"]
 )
-@pytest.mark.usefixtures("here")
 def test_a_large_input_is_read_in_batches(
     line: str, saved: str, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
@@ -156,10 +155,10 @@ def test_a_large_input_is_read_in_batches(
     ],
 )
 def test_skip_bad_leaves_out_rows_that_cannot_be_used(
-    line: str, n_bad: int, expected: str, saved: str, saved_attention: str, here: Path, command: Command
+    line: str, n_bad: int, expected: str, saved: str, saved_attention: str, command: Command
 ) -> None:
     rows = [{"text": text, "label": "pos"} for text in ("a good film", "good " * 5000, "...", "it was bad")]
-    small.write_jsonl(here / "in.jsonl", [*rows, {"text": "unlabeled"}])
+    small.write_jsonl(Path("in.jsonl"), [*rows, {"text": "unlabeled"}])
     shown = command(*line.format(saved, saved_attention).split(), "--skip-bad")
     assert expected in shown.out
     no_label = "in.jsonl, line 5: there is no label. " if n_bad == 2 else ""
@@ -173,19 +172,18 @@ def run_in_shell(format_: str, saved: str, n_rows: int) -> subprocess.CompletedP
     return subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.usefixtures("here")
 def test_a_closed_pipe_is_not_an_error(saved: str) -> None:
     done = run_in_shell("{} | head -1", saved, 3000)
     assert json.loads(done.stdout)["id"] == "in-1"
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_full_disk_leaves_whole_lines(saved: str, here: Path) -> None:
+def test_a_full_disk_leaves_whole_lines(saved: str) -> None:
     # No file may have more than 20 blocks of 512 bytes.
     done = run_in_shell("ulimit -f 20; {} --output out.jsonl", saved, 300)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "fresh explain: out.jsonl cannot be read or written (File too large)."
-    written = (here / "out.jsonl").read_text(encoding="utf-8")
+    written = Path("out.jsonl").read_text(encoding="utf-8")
     assert written.endswith("}\n")
     assert [record["id"] for record in lines(written)] == [f"in-{n}" for n in range(1, 1 + written.count("\n"))]
 

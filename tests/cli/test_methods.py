@@ -116,8 +116,8 @@ def test_help_names_the_methods_that_have_a_setting(capsys: pytest.CaptureFixtur
     assert len(flags) == len(set(flags))
 
 
-def test_a_settings_file_names_the_method(train: Train, here: Path) -> None:
-    (here / "run.toml").write_text('method = "lei"\nlambda_1 = 0.05\n[train]\nseed = 4\n', encoding="utf-8")
+def test_a_settings_file_names_the_method(train: Train) -> None:
+    Path("run.toml").write_text('method = "lei"\nlambda_1 = 0.05\n[train]\nseed = 4\n', encoding="utf-8")
     train("--config", "run.toml", "--lambda-2", "2", "--no-baseline")
     settings = Rationalizer.from_pretrained("model").settings
     assert (settings["method"], settings["lambda_1"], settings["lambda_2"]) == ("lei", 0.05, 2)

@@ -1,5 +1,4 @@
 import csv
-import errno
 import re
 import shlex
 import stat
@@ -247,14 +246,6 @@ def test_the_import_reports_answers_that_do_not_count(folder: str, command: Comm
     assert re.search("3 new answers do not count.*\n.*W1", shown.err)
 
 
-@pytest.mark.usefixtures("films")
-def test_messages_name_settings_of_the_study_file(say: Say) -> None:
-    message = say("new", "s.toml", "--out", "x", fails=True)
-    assert re.search(r"films\.csv has no column 'text'.*review, label.*`text`", message)
-    Path("s.toml").write_text(f"corpus = 'imdb'\nsample = 1\n{SETTINGS}", encoding="utf-8")
-    assert re.search(r"imdb does not exist.*sst, agnews", say("new", "s.toml", "--out", "x", fails=True))
-
-
 def test_an_unwritable_place_is_named(films: Path, say: Say) -> None:
     (films / "s.toml").write_text(f"text = 'review'\ncorpus = 'films.csv'\nsample = 1\n{SETTINGS}", encoding="utf-8")
     assert re.search(r"films\.csv/x .*\(Not a directory\)", say("new", "s.toml", "--out", "films.csv/x", fails=True))
@@ -276,25 +267,6 @@ def test_no_file_of_an_export_is_replaced_unasked(folder: str, say: Say) -> None
     assert Path("items.config.yaml").read_text(encoding="utf-8") != "mine"
 
 
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (PermissionError(errno.EACCES, "Permission denied", "answers.csv"), r"answers\.csv .*\(Permission denied\)"),
-        (OSError(errno.ENOSPC, "No space left on device"), r"answers\.csv .*\(No space left on device\).*space"),
-    ],
-)
-def test_a_file_that_cannot_be_written_is_named(
-    folder: str, say: Say, monkeypatch: pytest.MonkeyPatch, error: OSError, message: str
-) -> None:
-    def refuse(*_given: Any, **_more: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(Path, "write_text", refuse)
-    assert re.search(message, say("export", folder, "--as", "csv", "--output", "answers.csv", fails=True))
-    assert sorted(path.name for path in Path().iterdir()) == [folder]
-
-
-@pytest.mark.usefixtures("here")
 def test_the_example_with_potato_can_be_followed(command: Command) -> None:
     create_study("my-study", plan(two_ways())).close()
     [block] = [part for part in HOW_TO.read_text(encoding="utf-8").split("```") if "potato start" in part]

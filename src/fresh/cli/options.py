@@ -213,11 +213,10 @@ def read_labeled(args: argparse.Namespace, load_models: "Callable[[], Iterable[R
 
     :param load_models: Loads the models; called after the texts have been read.
     """
-    from fresh.data.corpora import find_corpus
+    from fresh.data.corpora import check_corpus_folder, find_corpus
     from fresh.data.eraser import is_eraser
     from fresh.data.splits import BadRows, load_splits, read_examples
     from fresh.evaluation.warnings import drop_too_long_examples
-    from fresh.pipeline import check_corpus_folder
 
     config, bad = data_config(args), BadRows()
     if args.data_dir is not None:
