@@ -16,6 +16,7 @@ from fresh._io import (
     canonical_sha256,
     check_output,
     check_output_folder,
+    describe_error,
     hashed_line,
     open_lines,
     parse_hashed_line,
@@ -24,6 +25,20 @@ from fresh.errors import OutputError
 from strategies import texts
 
 # Output paths
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (PermissionError(13, "No", "a.csv.partial"), "a.csv cannot be read or written (No). Check your permissions, "),
+        (OSError(errno.ENOSPC, "Full", "a.csv"), "a.csv cannot be read or written (Full). Free some space there, "),
+        (OSError(errno.ENOSPC, "Full"), "[Errno 28] Full. Free some space there, or choose another place."),
+        (OSError(errno.ECONNREFUSED, "Refused"), "[Errno 111] Refused"),
+        (ValueError("odd"), "odd"),
+    ],
+)
+def test_errors_of_files_name_the_file_and_the_way_out(error: Exception, expected: str) -> None:
+    assert describe_error(error).startswith(expected)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,11 @@ from fresh.errors import OutputError
 
 # Errors of writing that do not name the file.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+_HINTS = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM), " Check your permissions, or choose another place."),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), " Free some space there, or choose another place."),
+    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EROFS), " Choose another place."),
+}
 
 
 def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
@@ -85,12 +90,13 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
-def disk_hint(error: Exception) -> str:
-    """Say what to do about a full or read-only disk, to follow the error's own message."""
-    reason = error.errno if isinstance(error, OSError) else None
-    if reason in (errno.ENOSPC, errno.EDQUOT):
-        return ". Free some space on that disk."
-    return ". Choose a place that can be written to." if reason == errno.EROFS else ""
+def describe_error(error: Exception) -> str:
+    """Say what is wrong, and what to do if it is a place for files."""
+    hint = _HINTS.get(error.errno or 0, "") if isinstance(error, OSError) else ""
+    if isinstance(error, OSError) and error.filename is not None:
+        place = str(error.filename).removesuffix(".partial")
+        return f"{place} cannot be read or written ({error.strerror}).{hint}"
+    return f"{error}.{hint}" if hint else str(error)
 
 
 # Lines of canonical JSON. Each holds its own digest and that of the line before, so that a changed, missing, added or

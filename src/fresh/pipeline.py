@@ -13,7 +13,7 @@ from fresh._io import check_output, check_output_folder
 from fresh.attribution import ScorerFactory
 from fresh.audit import audit
 from fresh.config import flatten, from_mapping, read_toml
-from fresh.data.corpora import CORPORA, find_corpus
+from fresh.data.corpora import CORPORA, check_corpus_folder, find_corpus
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import BadRows, Splits, dataset_digest, load_splits
 from fresh.errors import ConfigError, DataError
@@ -197,14 +197,6 @@ def read_splits(data: Any, data_dir: str | Path | None, run: RunSettings, progre
     classes = f"{len(splits.labels)} classes: {', '.join(splits.labels)}"
     progress.say(f"{sizes} documents; {classes}.".translate(CONTROL_PICTURES))
     return splits
-
-
-def check_corpus_folder(data: Any) -> Any:
-    """Return the data; raise if it is the name of a corpus, whose folder is missing."""
-    name = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
-    if isinstance(name, str) and name in CORPORA and not Path(name).exists():
-        raise DataError(f"{name} is the name of a corpus. Give the folder of its files: data_dir=FOLDER.")
-    return data
 
 
 # Interrupted training: FOLDER.partial holds the checkpoints, and what identifies the run

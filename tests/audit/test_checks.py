@@ -16,7 +16,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report, Verdict
 
 DATA_FILES = Path(__file__).parents[1] / "data_files" / "audit"
-NAMES = ["replay", "invariance", "masks and labels", "masks and decisions", "length and labels", "asked class"]
+NAMES = ["replay", "invariance", "masks and labels", "masks and decisions", "length and labels", "target class"]
 NAMES += ["split hygiene", "degenerate rationales"]
 
 

@@ -146,7 +146,7 @@ def test_predictions_that_follow_the_class_are_flagged(rationalizer: Rationalize
     rows = [((*item.document.words, {"pos": "bad", "neg": "good"}[item.label]), item.label) for item in toy.test]
     examples = [Example(Document.from_words(words), label) for words, label in rows]
     found = check_target_class(rationalizer, examples, explain_all(rationalizer, examples))
-    assert (found.name, found.found) == ("asked class", "look here")
+    assert (found.name, found.found) == ("target class", "look here")
     assert re.match(
         r"When words are selected for a class other than the prediction, \d+\.\d% of the predictions stay for its "
         r"runner-up and \d+\.\d% for a random class; accuracy is 0\.\d{3} with words for the class that the support "

@@ -1,12 +1,15 @@
 """Saved models of toy reviews, and commands that use them."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import small
 from command import Command, make_command
 from fresh.attribution.support_model import SupportModel
+from fresh.data.splits import Splits
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -18,11 +21,31 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
     return make_command(capsys)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
+    """An empty working directory, and a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def sst(toy: Splits, here: Path) -> tuple[str, ...]:
+    """Toy documents as the corpus sst in the working directory; the options that name it."""
+    for name in ("train", "dev", "test"):
+        rows = [{"document": row["text"], "label": row["label"]} for row in small.rows(getattr(toy, name)[:12])]
+        small.write_jsonl(here / f"{name}.jsonl", rows)
+    return ("sst", "--data-dir", ".")
+
+
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[object, str], None]:
+    """Replaces a function by one in which somebody presses Ctrl-C."""
+
+    def interrupted(*_given: Any, **_named: Any) -> None:
+        raise KeyboardInterrupt
+
+    return lambda owner, name: monkeypatch.setattr(owner, name, interrupted)
 
 
 @pytest.fixture(scope="session")

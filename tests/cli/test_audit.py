@@ -1,4 +1,5 @@
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,9 @@ def reviews(toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def audited(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+def audited(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Arguments of the audit, which is replaced by one that finds nothing."""
-    given: list[tuple[Any, ...]] = []
+    given: list[Any] = []
 
     def audit(*arguments: Any) -> Audit:
         given.append(arguments)
@@ -44,22 +45,28 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return given
 
 
+@pytest.fixture
+def audit(saved_attention: str, command: Command) -> Command:
+    """Audits the model that was trained with seed 5."""
+    return partial(command, "audit", saved_attention)
+
+
 def ids(examples: tuple[Example, ...]) -> list[str]:
     return [example.document.id for example in examples]
 
 
-def test_a_saved_model_is_audited(saved_attention: str, reviews: str, here: Path, command: Command) -> None:
+def test_a_saved_model_is_audited(reviews: str, audit: Command) -> None:
     files = ("--json", "audit.json", "--markdown", "audit.md")
-    shown = command("audit", saved_attention, reviews, *COLUMNS, "--test-share", "0.5", "--trials", "60", *files).out
+    shown = audit(reviews, *COLUMNS, "--test-share", "0.5", "--trials", "60", *files).out
     record = json.loads(Path("audit.json").read_text(encoding="utf-8"))
     assert record["holds"] is True
     found = {item["name"]: item["found"] for item in record["verdicts"]}
-    assert (found["replay"], found["invariance"], found["asked class"]) == ("holds", "holds", "not run")
+    assert (found["replay"], found["invariance"], found["target class"]) == ("holds", "holds", "not run")
     assert found["split hygiene"] != "not run"
     assert record["verdicts"][1]["evidence"][0].startswith("60 trials on 32 documents; ")
     page = Path("audit.md").read_text(encoding="utf-8")
     assert page.startswith("| check | verdict | finding |\n| --- | --- | --- |\n| replay | holds | All 32 predictions")
-    assert sorted(path.name for path in here.iterdir()) == ["audit.json", "audit.md"]
+    assert sorted(path.name for path in Path().iterdir()) == ["audit.json", "audit.md"]
     assert "holds replay: All 32 predictions" in shown
     assert "What is not certain: why these words were selected." in shown
     assert "\nNothing is broken." in shown
@@ -67,14 +74,9 @@ def test_a_saved_model_is_audited(saved_attention: str, reviews: str, here: Path
 
 @pytest.mark.parametrize(("options", "seed"), [((), 5), (("--seed", "6"), 6)])
 def test_data_are_split_with_the_seed_of_the_training_or_the_given_one(
-    options: tuple[str, ...],
-    seed: int,
-    saved_attention: str,
-    reviews: str,
-    audited: list[tuple[Any, ...]],
-    command: Command,
+    options: tuple[str, ...], seed: int, reviews: str, audited: list[Any], audit: Command
 ) -> None:
-    shown = command("audit", saved_attention, reviews, *COLUMNS, *options)
+    shown = audit(reviews, *COLUMNS, *options)
     [(model, examples, others, n_trials, used_seed, _progress, explained)] = audited
     splits = load_splits(reviews, CONFIG, seed=seed)
     assert ids(examples) == ids(splits.test)
@@ -88,123 +90,73 @@ def test_data_are_split_with_the_seed_of_the_training_or_the_given_one(
     )
 
 
-def test_files_for_dev_and_test_are_taken_whole(
-    saved_attention: str, toy: Splits, audited: list[tuple[Any, ...]], here: Path, command: Command
+@pytest.mark.parametrize("is_corpus", [False, True])
+def test_splits_of_the_data_are_kept(
+    is_corpus: bool, sst: tuple[str, ...], toy: Splits, audited: list[Any], audit: Command
 ) -> None:
-    for name in ("train", "dev", "test"):
-        small.write_csv(here / f"{name}.csv", small.rows(getattr(toy, name)))
-    command("audit", saved_attention, "train.csv", "--dev", "dev.csv", "--test", "test.csv")
-    assert ids(audited[0][1]) == ids(toy.test)
-    assert ids(audited[0][2]["dev"]) == ids(toy.dev)
-
-
-def test_a_corpus_is_read_by_its_name(
-    saved_attention: str, audited: list[tuple[Any, ...]], here: Path, toy: Splits, command: Command
-) -> None:
-    for name in ("train", "dev", "test"):
-        rows = [{"document": row["text"], "label": row["label"]} for row in small.rows(getattr(toy, name)[:12])]
-        small.write_jsonl(here / f"{name}.jsonl", rows)
-    command("audit", saved_attention, "sst", "--data-dir", here)
-    assert [example.label for example in audited[0][1]] == [example.label for example in toy.test[:12]]
+    files = ("train.jsonl", "--dev", "dev.jsonl", "--test", "test.jsonl", "--text", "document")
+    audit(*(sst if is_corpus else files))
+    [(_, examples, others, *_)] = audited
+    for found, expected in ((examples, toy.test), (others["dev"], toy.dev), (others["train"], toy.train)):
+        assert [example.document.text for example in found] == [example.document.text for example in expected[:12]]
 
 
 def test_a_model_of_human_rationales_is_audited_on_annotated_documents(
-    predictor: Predictor, toy: Splits, audited: list[tuple[Any, ...]], here: Path, command: Command
+    predictor: Predictor, toy: Splits, audited: list[Any], command: Command
 ) -> None:
-    Rationalizer(HumanRationales.of((*toy.train, *toy.dev, *toy.test)), predictor).save_pretrained(here / "model")
+    Rationalizer(HumanRationales.of((*toy.train, *toy.dev, *toy.test)), predictor).save_pretrained(Path("model"))
     rows = [
         {"text": item.document.text, "label": item.label, "rationale": [[0, 3]] if number % 2 else []}
         for number, item in enumerate((*toy.dev, *toy.dev[1:], *toy.test))
     ]
-    command("audit", "model", small.write_jsonl(here / "data.jsonl", rows), "--test-share", "0.4")
+    command("audit", "model", small.write_jsonl(Path("data.jsonl"), rows), "--test-share", "0.4")
     assert audited[0][1]
     assert all(example.human is not None and example.human.kept.any() for example in audited[0][1])
 
 
-def test_skip_bad_leaves_out_documents_that_are_too_long(
-    saved_attention: str, toy: Splits, audited: list[tuple[Any, ...]], here: Path, command: Command
-) -> None:
+def test_skip_bad_leaves_out_documents_that_are_too_long(toy: Splits, audited: list[Any], audit: Command) -> None:
     table = small.rows(toy.test)
     table[0]["text"] = "film " * 100_000
-    train = small.write_csv(here / "train.csv", small.rows(toy.train))
-    shown = command("audit", saved_attention, train, "--test", small.write_csv(here / "t.csv", table), "--skip-bad")
+    train = small.write_csv(Path("train.csv"), small.rows(toy.train))
+    shown = audit(train, "--test", small.write_csv(Path("t.csv"), table), "--skip-bad")
     assert ids(audited[0][1]) == ids(toy.test)[1:]
     assert "Left out 1 of 32 rows: Text 'test-0' has 100,000 words" in shown.err
 
 
-def test_a_broken_guarantee_has_its_own_status(
-    saved_attention: str, reviews: str, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
+def test_a_broken_guarantee_has_its_own_status(reviews: str, monkeypatch: pytest.MonkeyPatch, audit: Command) -> None:
     monkeypatch.setattr(fresh.audit, "audit", lambda *_given: Audit((FINE, BROKEN), "It covers this."))
-    shown = command("audit", saved_attention, reviews, *COLUMNS, status=3).out
+    shown = audit(reviews, *COLUMNS, status=3).out
     assert "broken invariance: In 1 of 2 trials [bold]x␛.\n    document 'x': [a] b\n" in shown
     assert shown.endswith("\nBroken: invariance.\n")
 
 
-def test_a_page_has_verdicts_and_figures_and_is_not_replaced_unasked(
-    saved_attention: str, reviews: str, here: Path, command: Command
-) -> None:
-    arguments = ("audit", saved_attention, reviews, *COLUMNS, "--trials", "50", "--html", "audit.html")
-    command(*arguments)
-    text = (here / "audit.html").read_text(encoding="utf-8")
+def test_a_page_has_verdicts_and_figures(reviews: str, audit: Command) -> None:
+    audit(reviews, *COLUMNS, "--trials", "50", "--html", "audit.html")
+    text = Path("audit.html").read_text(encoding="utf-8")
     assert "invariance" in text
     assert "random words, same predictor" in text
-    message = "fresh audit: audit.html already exists. Choose another path, or replace it: --overwrite.\n"
-    assert command(*arguments, status=1).err == message
-    assert (here / "audit.html").read_text(encoding="utf-8") == text
 
 
-def test_whole_audits_every_row_of_one_file(
-    saved_attention: str, reviews: str, audited: list[tuple[Any, ...]], command: Command
-) -> None:
-    command("audit", saved_attention, reviews, *COLUMNS, "--whole")
+def test_whole_audits_every_row_of_one_file(reviews: str, audited: list[Any], audit: Command) -> None:
+    audit(reviews, *COLUMNS, "--whole")
     [(_, examples, others, *_)] = audited
     assert ids(examples) == ids(tuple(read_examples(reviews, CONFIG)))
     assert others == {}
 
 
-# What fresh explain saved
-
-COLUMNS_OF_TEXTS = ("--text", "review", "--id", "name", "--skip-bad")
-
-
-@pytest.fixture(scope="module")
-def unlabeled(toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Texts in a file, one of which no model can read."""
+def test_saved_explanations_are_replayed_bit_for_bit(
+    saved_attention: str, toy: Splits, audit: Command, command: Command
+) -> None:
     table = [{"name": item.document.id, "review": item.document.text} for item in (*toy.train, *toy.test)]
     table[3]["review"] = "film " * 100_000
-    return small.write_csv(tmp_path_factory.mktemp("explained") / "data.csv", table)
-
-
-@pytest.fixture
-def explained(saved_attention: str, unlabeled: Path, command: Command) -> Path:
-    """Their explanations, saved once."""
-    output = unlabeled.with_name("explained.jsonl")
-    if not output.exists():
-        command("explain", saved_attention, "--input", unlabeled, *COLUMNS_OF_TEXTS, "--output", output)
-    return output
-
-
-def test_saved_explanations_are_replayed_bit_for_bit(
-    saved_attention: str, unlabeled: Path, explained: Path, tmp_path: Path, command: Command
-) -> None:
-    options = ("--explained", explained, *COLUMNS_OF_TEXTS, "--json", tmp_path / "audit.json")
-    shown = command("audit", saved_attention, unlabeled, *options)
-    n_lines = len(explained.read_text(encoding="utf-8").splitlines())
-    assert n_lines > 256
-    assert f"holds replay: All {n_lines} saved predictions" in shown.out
+    data = small.write_csv(Path("data.csv"), table)
+    columns = ("--text", "review", "--id", "name", "--skip-bad")
+    command("explain", saved_attention, "--input", data, *columns, "--output", "explained.jsonl")
+    shown = audit(data, "--explained", "explained.jsonl", *columns, "--json", "audit.json")
+    assert len(table) > 257  # several batches
+    assert f"holds replay: All {len(table) - 1} saved predictions" in shown.out
     assert "equal those in the file, bit for bit.\n" in shown.out
     assert "leave --explained out to run them.\n\nNothing is broken.\n" in shown.out
     assert "Left out 1 of " in shown.err
-    [verdict] = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))["verdicts"]
+    [verdict] = json.loads(Path("audit.json").read_text(encoding="utf-8"))["verdicts"]
     assert (verdict["name"], verdict["found"]) == ("replay", "holds")
-
-
-def test_a_changed_answer_breaks_the_replay(
-    saved_attention: str, unlabeled: Path, explained: Path, tmp_path: Path, command: Command
-) -> None:
-    records = [json.loads(line) for line in explained.read_text(encoding="utf-8").splitlines()]
-    records[9]["probabilities"]["pos"] = records[9]["probability"] = 0.625
-    changed = small.write_jsonl(tmp_path / "changed.jsonl", records)
-    shown = command("audit", saved_attention, unlabeled, "--explained", changed, *COLUMNS_OF_TEXTS, status=3)
-    assert f"line 10, document {records[9]['id']!r}: the probability of 'pos' is 0.625" in shown.out

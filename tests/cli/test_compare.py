@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import fresh.cli.compare
 import small
 from command import Command
 from experiments import row
@@ -46,21 +45,9 @@ def data(toy: Splits, here: Path) -> str:
     return small.write_jsonl(here / "test.jsonl", map(row, toy.test)).name
 
 
-@pytest.fixture
-def pair(runs: str, data: str) -> tuple[str, ...]:
-    """A comparison of two models."""
-    return ("compare", f"{runs}/a-1", f"{runs}/b-1", "--data", data)
-
-
 def test_models_are_shown_side_by_side_and_written(
-    runs: str,
-    models: dict[str, Rationalizer],
-    toy: Splits,
-    data: str,
-    command: Command,
-    monkeypatch: pytest.MonkeyPatch,
+    runs: str, models: dict[str, Rationalizer], toy: Splits, data: str, command: Command
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
     outputs = ("--json", "out.json", "--markdown", "out.md", "--html", "out.html")
     shown = command("compare", f"short={runs}/a-1/", f"long={runs}/b-1", "--data", data, *outputs)
     table = compare({"short": models["a-1"], "long": models["b-1"]}, toy.test)
@@ -80,10 +67,7 @@ def test_models_are_shown_side_by_side_and_written(
     assert "explaining long" in shown.err
 
 
-def test_long_names_are_wrapped_and_figures_are_not(
-    runs: str, data: str, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_long_names_are_wrapped_and_figures_are_not(runs: str, data: str, command: Command) -> None:
     shown = command("compare", f"{runs}/a-1", f"{runs}/b-1/", "--data", data, "--against", f"{runs}/a-1/").out
     lines = shown.splitlines()
     assert max(map(len, lines)) <= 80
@@ -112,24 +96,14 @@ def test_a_pattern_with_one_match_is_one_model(runs: str, data: str, command: Co
     assert found["n_documents"] == 32
 
 
-def test_the_test_split_of_a_corpus_is_read(runs: str, toy: Splits, here: Path, command: Command) -> None:
-    for part in ("train", "dev", "test"):
-        rows = [{"document": row["text"], "label": row["label"]} for row in small.rows(getattr(toy, part)[:20])]
-        small.write_jsonl(here / f"{part}.jsonl", rows[: 5 if part == "test" else 20])
-    corpus = ("--data", "sst", "--data-dir", ".", "--json", "out.json")
-    command("compare", f"{runs}/a-1", f"{runs}/b-1", *corpus)
-    assert json.loads(Path("out.json").read_text(encoding="utf-8"))["n_documents"] == 5
-
-
-def test_skip_bad_leaves_out_texts_that_are_too_long(pair: tuple[str, ...], here: Path, command: Command) -> None:
-    texts = [{"text": text, "label": "pos"} for text in ("a good film", "good " * 5000)]
-    shown = command(*pair[:-1], small.write_jsonl(here / "in.jsonl", texts), "--skip-bad")
-    assert shown.err.startswith("Left out 1 of 2 rows: Text 'in-2' has 5,000 words")
-    assert shown.out.startswith("1 document ")
+def test_the_test_split_of_a_corpus_is_read(runs: str, sst: tuple[str, ...], command: Command) -> None:
+    small.write_jsonl(Path("test.jsonl"), [{"document": "a film", "label": "pos"}])
+    command("compare", f"{runs}/a-1", f"{runs}/b-1", "--data", *sst, "--json", "out.json")
+    assert json.loads(Path("out.json").read_text(encoding="utf-8"))["n_documents"] == 1
 
 
 def test_models_are_loaded_one_at_a_time(
-    pair: tuple[str, ...], command: Command, monkeypatch: pytest.MonkeyPatch
+    runs: str, data: str, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[str] = []
     real = Rationalizer.from_pretrained
@@ -139,11 +113,10 @@ def test_models_are_loaded_one_at_a_time(
         return real(name, **about)
 
     monkeypatch.setattr(Rationalizer, "from_pretrained", from_pretrained)
-    command(*pair)
+    command("compare", f"{runs}/a-1", f"{runs}/b-1", "--data", data)
     assert loaded == ["a-1", "b-1", "a-1", "b-1"]  # to check all before any work, then to answer
 
 
-@pytest.mark.usefixtures("here")
 def test_a_folder_with_an_equals_sign_in_its_name_is_one_model() -> None:
     Path("ratio=0.2").mkdir()
     assert _find_models(["ratio=0.2", "x=there"]) == {"ratio=0.2": ["ratio=0.2"], "x": ["there"]}
@@ -155,24 +128,3 @@ def test_a_name_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) 
     assert "\x1b" not in shown
     assert "␛[31mred" in shown
     assert "− [b]" in shown
-
-
-def test_unknown_labels_are_refused(pair: tuple[str, ...], here: Path, command: Command) -> None:
-    odd = small.write_jsonl(here / "odd.jsonl", [{"text": "a film", "label": "great"}])
-    shown = command(*pair[:-1], odd, status=1)
-    assert shown == (
-        "",
-        "fresh compare: The model was trained with the labels neg, pos, but the data also has great (1), first in "
-        "document 'odd-1'. Leave such documents out, or train a model with these labels.\n",
-    )
-
-
-def test_an_interrupt_leaves_no_output(
-    pair: tuple[str, ...], command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_about: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fresh.cli.compare, "_show", interrupted)
-    command(*pair, "--json", "out.json", status=130)
-    assert not Path("out.json").exists()

@@ -34,11 +34,9 @@ def report(toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(fresh.data.corpora, "read_demo", lambda: Splits(toy.train, toy.dev, (wrong, *rest)))
     monkeypatch.setattr(fresh.pipeline, "train", train_quickly)
     monkeypatch.setitem(fresh.cli.demo._SETTINGS, "epochs", 6)
-    monkeypatch.setenv("COLUMNS", "80")
     return reports
 
 
-@pytest.mark.usefixtures("here")
 def test_the_demo_shows_a_table_answers_and_what_to_do_next(report: list[Report], command: Command) -> None:
     shown = command("demo", "--out", "model").out
     assert "reads 30% of the words" in shown
@@ -58,7 +56,6 @@ def test_the_demo_shows_a_table_answers_and_what_to_do_next(report: list[Report]
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("here")
 def test_rationales_beat_random_words_in_the_demo(command: Command) -> None:
     command("demo", "--out", "model")
     rows = small.reported(Rationalizer.from_pretrained("model").report).rows
@@ -71,7 +68,6 @@ def test_rationales_beat_random_words_in_the_demo(command: Command) -> None:
     ("called", "found", "expected"),
     [(".venv/bin/fresh", None, ".venv/bin/fresh"), ("-c", None, "fresh"), ("bin/fresh", "/bin/fresh", "fresh")],
 )
-@pytest.mark.usefixtures("here")
 def test_the_demo_names_the_command_as_it_was_called(
     called: str,
     found: str | None,

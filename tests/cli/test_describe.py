@@ -78,7 +78,6 @@ def test_figures_equal_those_of_the_paper(
             assert marked == pytest.approx((mean, most), abs=0.0051)
 
 
-@pytest.mark.usefixtures("here")
 def test_files_are_described(toy: Splits, command: Command) -> None:
     small.write_csv(Path("toy.csv"), small.rows(toy.test))
     rows = command("describe", "toy.csv").out.splitlines()

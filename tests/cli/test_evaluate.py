@@ -1,13 +1,16 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import small
 from command import Command
+from data_files import annotation, eraser_files, evidence, write_folder
 from eraser_oracle import score_files
 from fresh.data.splits import Splits
+from fresh.document import Example
 from fresh.evaluation.evaluation import evaluate
 from fresh.metrics.bootstrap import short
 from fresh.rationalizer import Rationalizer
@@ -22,7 +25,7 @@ def data(toy: Splits, here: Path) -> str:
 
 
 def test_evaluation_shows_a_table_and_writes_every_kind_of_file(
-    saved: str, data: str, model: Rationalizer, toy: Splits, here: Path, command: Command
+    saved: str, data: str, model: Rationalizer, toy: Splits, command: Command
 ) -> None:
     shown = " ".join(command("evaluate", saved, data, *FILES).out.split())
     report = Report.from_dict(json.loads(Path("a.json").read_text(encoding="utf-8")))
@@ -38,43 +41,33 @@ def test_evaluation_shows_a_table_and_writes_every_kind_of_file(
     assert "32 test documents" in shown
     assert all(short(row.macro_f1) in shown for row in report.rows)
     assert "Brier score" in shown
-    assert sorted(path.name for path in here.iterdir()) == ["a.html", "a.json", "a.jsonl", "a.md", "test.csv"]
+    assert sorted(path.name for path in Path().iterdir()) == ["a.html", "a.json", "a.jsonl", "a.md", "test.csv"]
 
 
-def test_files_are_replaced_only_with_overwrite(saved: str, data: str, command: Command) -> None:
-    for option, name in zip(FILES[::2], FILES[1::2], strict=True):
+def test_files_are_replaced_with_overwrite(saved: str, data: str, command: Command) -> None:
+    for name in FILES[1::2]:
         Path(name).write_text("precious", encoding="utf-8")
-        message = f"fresh evaluate: {name} already exists. Choose another path, or replace it: --overwrite.\n"
-        assert command("evaluate", saved, data, option, name, status=1).err == message
-        message = f"fresh evaluate: {data} is the input. Choose another file for the output.\n"
-        assert command("evaluate", saved, data, option, data, "--overwrite", status=1).err == message
-        assert Path(name).read_text(encoding="utf-8") == "precious"
     command("evaluate", saved, data, *FILES, "--overwrite")
     assert not any(Path(name).read_text(encoding="utf-8") == "precious" for name in FILES[1::2])
 
 
-def write_eraser(folder: Path, toy: Splits) -> None:
-    """Write the toy corpus as ERASER does, with touching spans."""
-    (folder / "docs").mkdir(parents=True)
-    for name, part in (("train", toy.train[:8]), ("val", toy.dev[:8]), ("test", toy.test)):
-        lines = []
-        for example in part:
-            docid = example.document.id
-            (folder / "docs" / docid).write_text(" ".join(example.document.words), encoding="utf-8")
-            spans = [(0, 1), (1, 2)]
-            evidences = [[{"docid": docid, "start_token": start, "end_token": end} for start, end in spans]]
-            lines.append({"annotation_id": docid, "classification": example.label, "evidences": evidences, "query": ""})
-        small.write_jsonl(folder / f"{name}.jsonl", lines)
+def annotated_twice(example: Example) -> dict[str, Any]:
+    """Write an example with two spans that touch."""
+    spans = [[evidence(example.document.id, start, start + 1)] for start in (0, 1)]
+    return annotation(example.document.id, example.label, *spans, query="")
 
 
-def test_the_report_agrees_with_the_scorer_of_eraser(saved: str, toy: Splits, here: Path, command: Command) -> None:
-    write_eraser(here / "toy", toy)
+def test_the_report_agrees_with_the_scorer_of_eraser(saved: str, toy: Splits, command: Command) -> None:
+    parts = {"train": toy.train[:8], "val": toy.dev[:8], "test": toy.test}
+    rows = {name: [annotated_twice(example) for example in part] for name, part in parts.items()}
+    docs = {e.document.id: " ".join(e.document.words) for part in parts.values() for e in part}
+    write_folder(Path("toy"), eraser_files(docs, **rows))
     command("evaluate", saved, "toy", "--json", "a.json", "--eraser", "a.jsonl")
     report = Report.from_dict(json.loads(Path("a.json").read_text(encoding="utf-8")))
     assert report.n_documents == len(toy.test)
     assert report.figures is not None
     ours = {item.name: item.figure.value for item in (*report.figures.agreement, *report.figures.faithfulness)}
-    theirs = score_files(here / "toy", "test", Path("a.jsonl"))
+    theirs = score_files(Path("toy"), "test", Path("a.jsonl"))
     figures = {
         "token precision": theirs["token"]["macro"][0],
         "token recall": theirs["token"]["macro"][1],

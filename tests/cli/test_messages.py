@@ -19,6 +19,7 @@ from fresh.cli.main import main
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
+from made_up_runs import seeds, write
 
 GOLDEN = Path(__file__).with_name("messages.txt")
 WRITES = os.environ.get("FRESH_WRITE_MESSAGES") == "1"
@@ -45,6 +46,8 @@ FILES: dict[str, str | bytes] = {
     "grid.toml": "[grid]\ncorpus = ['mine']\n[corpora.mine]\ndata = 'reviews.jsonl'\n[[rows]]\nscorer = 'attention'\n",
     "wrong.toml": "[grid]\ncorpus = ['sts']\nsed = 1\n[[rows]]\nscorer = 'atention'\n",
     "study.toml": "corpus = 'reviews.jsonl'\nsample = 90\n[conditions.x]\nkind = 'fulltext'\n",
+    "films.toml": "corpus = 'columns.jsonl'\nsample = 1\n[conditions.all]\nkind = 'full_text'\n",
+    "imdb.toml": "corpus = 'imdb'\nsample = 1\n[conditions.all]\nkind = 'full_text'\n",
 }
 
 
@@ -71,6 +74,8 @@ def folder(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest
         file.write(b"x")
     (place / "output.jsonl").write_text("precious", encoding="utf-8")
     (place / "folder").mkdir()
+    made = [*seeds("all", 0.9, settings={"method": "full_text"}), *seeds("ours", 0.8, 0.7, settings={"ratio": 0.2})]
+    write(place / "runs", made, figure={"x": "ratio"})
     return place
 
 
@@ -93,7 +98,6 @@ def test_messages_are_those_of_the_file(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("COLUMNS", "80")
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     try:
         status = main(shlex.split(command)[1:])

@@ -57,10 +57,7 @@ def test_every_method_saves_a_model(method: str, train: Train, toy: Splits, comm
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        (["--tagger", "--human", "0.5", "--crf"], "FRESH (tagger)"),
-        (["--tagger", "--human", "1", "--discretizer", "contiguous"], "FRESH (tagger)"),
-        (["--distil", "--scorer", "occlusion"], "FRESH (tagger)"),
-        (["--folds", "2"], "FRESH (attention_gradient)"),
+        (["--tagger", "--human", "1", "--crf", "--discretizer", "contiguous"], "FRESH (tagger)"),
         (["--long", "chunk", "--scorer", "attention"], "FRESH (attention)"),
         (["--method", "lei", "--human", "0.5", "--long", "chunk", "--draws", "2"], "Lei et al."),
         (["--method", "lei", "--no-reward-baseline", "--lambda-1", "0.1", "--lambda-2", "0.5"], "Lei et al."),
@@ -92,18 +89,6 @@ def test_a_model_of_human_rationales_reads_annotated_documents_only(train: Train
     assert "method=fresh" in shown.err
 
 
-@pytest.mark.parametrize("options", [["--method=human"], ["--tagger", "--human=0.5"], ["--method=lei", "--human=0.5"]])
-def test_learning_from_people_needs_human_rationales(
-    options: list[str], toy: Splits, encoders: dict[str, Path], here: Path, command: Command
-) -> None:
-    data = small.write_csv(here / "reviews.csv", small.rows(toy.train[:40]))
-    quick = small.options(encoders["bert"], epochs=1)
-    shown = command("train", data, "--out", "model", *quick, *options, status=1)
-    assert shown.last.startswith("fresh train: ")
-    assert "people's rationales, but no " in shown.last
-    assert not (here / "model").exists()
-
-
 def test_help_names_the_methods_that_have_a_setting(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["train", "--help"])
@@ -131,8 +116,8 @@ def test_help_names_the_methods_that_have_a_setting(capsys: pytest.CaptureFixtur
     assert len(flags) == len(set(flags))
 
 
-def test_a_settings_file_names_the_method(train: Train, here: Path) -> None:
-    (here / "run.toml").write_text('method = "lei"\nlambda_1 = 0.05\n[train]\nseed = 4\n', encoding="utf-8")
+def test_a_settings_file_names_the_method(train: Train) -> None:
+    Path("run.toml").write_text('method = "lei"\nlambda_1 = 0.05\n[train]\nseed = 4\n', encoding="utf-8")
     train("--config", "run.toml", "--lambda-2", "2", "--no-baseline")
     settings = Rationalizer.from_pretrained("model").settings
     assert (settings["method"], settings["lambda_1"], settings["lambda_2"]) == ("lei", 0.05, 2)

@@ -24,7 +24,7 @@ def grid(toy: Splits, encoders: dict[str, Path], here: Path) -> Grid:
     return lambda *rows, **parts: toy_grid(here, toy, encoders["bert"], *rows, **parts)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run tasks in this process, which saves the time to start others."""
     monkeypatch.setattr(
@@ -36,7 +36,6 @@ def done(n_done: int, n_runs: int, name: str = "main") -> str:
     return f"{n_done} of {n_runs} {'run' if n_runs == 1 else 'runs'} done. Table: fresh table runs {name}\n"
 
 
-@pytest.mark.usefixtures("inline")
 def test_runs_that_leave_the_table_are_counted(grid: Grid, command: Command) -> None:
     run = ("run", grid({"method": "full_text", "seed": [0, 1, 2]}, name="main"), *FEW)
     assert command(*run).out == done(3, 3)
@@ -48,7 +47,6 @@ def test_runs_that_leave_the_table_are_counted(grid: Grid, command: Command) -> 
     assert command(*run).out == done(3, 3)
 
 
-@pytest.mark.usefixtures("inline")
 def test_all_runs_are_done_once(grid: Grid, command: Command) -> None:
     path = grid({"name": "ours", "scorer": "attention"}, {"method": "full_text"}, name="main")
     shown = command("run", path, *FEW)
@@ -67,7 +65,6 @@ def test_all_runs_are_done_once(grid: Grid, command: Command) -> None:
     assert len(reports(Path("runs"))) == 4
 
 
-@pytest.mark.usefixtures("inline")
 def test_failures_are_listed_and_can_be_retried(grid: Grid, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def train(*_given: Any) -> None:
         raise RuntimeError("out of luck")
@@ -93,11 +90,10 @@ def test_failures_are_listed_and_can_be_retried(grid: Grid, command: Command, mo
     assert (shown.err.startswith(start), shown.err.count("\n")) == (True, 3)
 
 
-@pytest.mark.usefixtures("inline")
 def test_problems_that_need_a_fix_come_before_the_retry(
-    grid: Grid, here: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+    grid: Grid, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    damaged = here / "kept.safetensors"
+    damaged = Path("kept.safetensors")
     damaged.write_text("no state", encoding="utf-8")
     monkeypatch.setattr(fresh.experiments.worker, "train", lambda *_given: is_training_complete(damaged, 1, 1))
     *_, failure, last = command("run", grid({"method": "random"}), "--out", "runs", status=1).err.splitlines()
@@ -118,15 +114,13 @@ def test_a_full_disk_is_named(grid: Grid, command: Command, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(fresh.experiments.store, "write_text", write_text)
-    message = "fresh run: [Errno 28] No space left on device. Free some space on that disk.\n"
-    assert command("run", grid({"method": "full_text"}), "--out", "runs", status=1) == ("", message)
+    shown = command("run", grid({"method": "full_text"}), "--out", "runs", status=1)
+    message = "fresh run: [Errno 28] No space left on device. Free some space there, or choose another place.\n"
+    assert shown == ("", message)
 
 
-def test_an_interrupt_is_not_a_failure(grid: Grid, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_given: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fresh.experiments.local.LocalExecutor, "start", interrupted)
+def test_an_interrupt_is_not_a_failure(grid: Grid, command: Command, interrupt: Callable[[object, str], None]) -> None:
+    interrupt(Inline, "start")
     shown = command("run", grid({"method": "full_text"}), "--out", "runs", status=130)
     assert shown.out == ""
     assert shown.err.endswith("\n\nInterrupted. To do the remaining runs, repeat the same command.\n")

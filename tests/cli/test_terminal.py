@@ -54,9 +54,9 @@ def test_labels_cannot_control_the_terminal(model: Rationalizer, capsys: pytest.
 
 
 def test_errors_cannot_control_the_terminal(
-    saved: str, here: Path, command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    saved: str, command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = str(small.write_csv(here / "data.csv", [{EVIL: "a", "label": "pos"}]))
+    data = str(small.write_csv(Path("data.csv"), [{EVIL: "a", "label": "pos"}]))
     assert is_harmless(command("evaluate", saved, data, status=1).err)
     monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
     with pytest.raises(SystemExit):
@@ -69,11 +69,11 @@ def test_errors_cannot_control_the_terminal(
 
 @pytest.mark.parametrize(("name", "total"), [("data.csv", 3), ("data.jsonl", 3), ("-", None)])
 def test_the_progress_bar_starts_before_the_first_batch_and_knows_its_end(
-    name: str, total: int | None, saved: str, here: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+    name: str, total: int | None, saved: str, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     rows = [{"text": "a good\nfilm", "label": "pos"}] * 3
-    small.write_csv(here / "data.csv", rows)
-    small.write_jsonl(here / "data.jsonl", rows)
+    small.write_csv(Path("data.csv"), rows)
+    small.write_jsonl(Path("data.jsonl"), rows)
     order: list[object] = []
     real = Rationalizer.explain
 
@@ -88,7 +88,7 @@ def test_the_progress_bar_starts_before_the_first_batch_and_knows_its_end(
 
     monkeypatch.setattr(Terminal, "task", task)
     monkeypatch.setattr(Rationalizer, "explain", explain)
-    with (here / "data.jsonl").open() as lines:
+    with Path("data.jsonl").open() as lines:
         monkeypatch.setattr(sys, "stdin", lines)
         command("explain", saved, "--input", name, "--output", "out.jsonl")
     assert order == [total, "a batch"]

@@ -206,10 +206,6 @@ class Turns:
         self.read.append([one.document.id for one in given])
         return EXPLAIN(model, given)
 
-    def let(self, n_turns: int) -> None:
-        for _ in range(n_turns):
-            self.free.release()
-
 
 EXPLAIN = Rationalizer.explain_specs
 
@@ -232,7 +228,7 @@ def test_a_small_request_runs_between_the_turns_of_a_large_one(short_turns: Batc
     large = short_turns.submit(specs("large", 5))
     assert turns.begun.acquire(timeout=10)
     small = short_turns.submit([spec("small")])
-    turns.let(4)
+    turns.free.release(4)
     finish(small, large)
     assert turns.read[0] == ["large0", "large1"]
     assert turns.read[1][0] == "small"
@@ -245,7 +241,7 @@ def test_a_cancelled_request_gets_no_further_turn(short_turns: Batcher, turns: T
     assert turns.begun.acquire(timeout=10)
     assert large.cancel()
     last = short_turns.submit([spec("last")])
-    turns.let(9)
+    turns.free.release(9)
     finish(last)
     assert turns.read == [["large0", "large1"], ["last"]]
     assert short_turns.n_waiting == 0
@@ -256,7 +252,7 @@ def test_files_have_the_lowest_priority(short_turns: Batcher, turns: Turns) -> N
     rows = [short_turns.submit([one], low_priority=True) for one in specs("row", 6)]
     assert turns.begun.acquire(timeout=10)
     texts = [short_turns.submit([one]) for one in specs("text", 3)]
-    turns.let(9)
+    turns.free.release(9)
     finish(*rows, *texts)
     first, second, *others = turns.read
     assert len(first) <= 2
@@ -269,7 +265,7 @@ def test_closing_waits_for_the_current_turn_only(short_turns: Batcher, turns: Tu
     assert turns.begun.acquire(timeout=10)
     closing = threading.Thread(target=short_turns.close)
     closing.start()
-    turns.let(1)
+    turns.free.release(1)
     closing.join(10)
     assert not closing.is_alive()
     assert turns.read == [["large0", "large1"]]
@@ -281,7 +277,7 @@ def test_certificates_are_made_in_turns_too(short_turns: Batcher, turns: Turns) 
     large = served.certify(specs("large", 5))
     assert turns.begun.acquire(timeout=10)
     small = short_turns.submit([spec("small")])
-    turns.let(4)
+    turns.free.release(4)
     finish(small, large)
     assert turns.read == [["large0", "large1"], ["small"], ["large2", "large3"], ["large4"]]
     made = large.result()

@@ -180,8 +180,8 @@ def test_the_number_of_files_is_limited(job_client: TestClient) -> None:
 def test_file_names_cannot_choose_paths(job: tuple[Jobs, Job], name: str) -> None:
     jobs, made = job
     named = jobs.create(name, made.served, DataConfig(), None)
-    assert (named.name, named.source) == ("evil.csv", Path(jobs.folder.name) / named.id / "upload.csv")
-    assert re.fullmatch(r"[\w-]{22}", named.id)
+    assert (named.record.file, named.source) == ("evil.csv", Path(jobs.folder.name) / named.record.id / "upload.csv")
+    assert re.fullmatch(r"[\w-]{22}", named.record.id)
     assert stat.S_IMODE(Path(jobs.folder.name).stat().st_mode) == 0o700
 
 
@@ -224,7 +224,7 @@ def test_results_are_opened_before_the_response_starts(job: tuple[Jobs, Job]) ->
     """Missing ones are reported, and a download continues after the job is deleted."""
     jobs, made = job
     for cause, message in (("", "They were deleted."), ("No space left.", "No space left.")):
-        made.problem = cause
+        made.record.problem = cause
         with pytest.raises(Problem, match=f"404: There are no results. {message}"):
             _open_results(made)
     made.folder.mkdir()

@@ -16,7 +16,7 @@ from fresh.selection.extractors import SaliencyExtractor, score_validated, selec
 from fresh.selection.tagger import Tagger
 from fresh.text import plural
 
-NAME = "asked class"
+NAME = "target class"
 # Share of the predictions that must stay when words are selected for another class.
 MIN_SHARE_KEPT = 0.5
 PREDICTED, RUNNER_UP, RANDOM = "the class that the support model predicts", "its runner-up", "a random class"

@@ -34,11 +34,6 @@ _OTHER_SEED = (
     "--seed out, or name the test file with --test."
 )
 _TRIALS = 2000
-_FILES = {
-    "json": "Write the verdicts as JSON",
-    "markdown": "Write the verdicts as Markdown",
-    "html": "Write a page with verdicts, figures and documents",
-}
 _USELESS_WITH_EXPLAINED = ("html", "whole", "trials", "seed", "data_dir", "dev", "test", "dev_share", "test_share")
 _REPLAYED = (
     "Where replay holds, the saved answers are those that the model gives to the saved words and nothing else. The "
@@ -53,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--explained", metavar="FILE", help="Only replay what fresh explain wrote; needs no labels")
     parser.add_argument("--trials", type=int, metavar="N", help=f"Number of changes to try (default: {_TRIALS})")
     parser.add_argument("--seed", type=int, metavar="N", help="Seed of splits and trials (default: the training's)")
-    options.add_files(parser, _FILES)
-    options.add_shared(parser, "--overwrite", "--device")
+    parser.add_argument("--html", metavar="FILE", help="Write a page with verdicts, figures and documents")
+    options.add_shared(parser, "--json", "--markdown", "--overwrite", "--device")
     options.add_data_settings(parser, (*options.LABEL_SETTINGS, "dev", "test", "dev_share", "test_share"))
 
 

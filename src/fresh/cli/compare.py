@@ -1,9 +1,10 @@
 import argparse
 import glob
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fresh.cli import options
 from fresh.text import plural
@@ -27,11 +28,6 @@ compared, by Welch's t-test:
 
   fresh compare "fresh=runs/fresh-*" "lei=runs/lei-*" --data test.jsonl
 """
-_FILES = {
-    "json": "Write all figures as JSON",
-    "markdown": "Write the tables as Markdown",
-    "html": "Write a page with the tables and the documents of the first model",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,8 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", required=True, metavar="FILE", help=text)
     options.add_shared(parser, "--data-dir")
     parser.add_argument("--against", metavar="MODEL", help="Test all others against this one (default: each pair)")
-    options.add_files(parser, _FILES)
-    options.add_shared(parser, "--overwrite", "--device")
+    text = "Write a page with the tables and the documents of the first model"
+    parser.add_argument("--html", metavar="FILE", help=text)
+    options.add_shared(parser, "--json", "--markdown", "--overwrite", "--device")
     options.add_data_settings(parser, options.LABEL_SETTINGS)
 
 
@@ -51,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     from fresh.evaluation.comparison import compare, compare_groups
     from fresh.progress import Terminal
 
-    outputs = {kind: path for kind in _FILES if (path := getattr(args, kind)) is not None}
+    outputs = {kind: path for kind in ("json", "markdown", "html") if (path := getattr(args, kind)) is not None}
     for kind, path in outputs.items():
         if path == "-":
             raise ValueError(f"--{kind} needs a file: standard output has the tables.")
@@ -72,23 +69,17 @@ def run(args: argparse.Namespace) -> None:
     options.write_texts(args, {**texts, "html": lambda: report.to_html(Path(args.data).name)})
 
 
-class _LazyModels(Mapping[str, "Rationalizer"]):
+class _LazyModels(UserDict[str, Any]):
     """Models by name, each loaded when it is needed, so that memory holds one at a time."""
 
     def __init__(self, places: Mapping[str, str], device: str) -> None:
-        self.places = places
+        super().__init__(places)
         self.device = device
 
     def __getitem__(self, name: str) -> "Rationalizer":
         from fresh.rationalizer import Rationalizer
 
-        return Rationalizer.from_pretrained(self.places[name], device=self.device)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
-
-    def __len__(self) -> int:
-        return len(self.places)
+        return Rationalizer.from_pretrained(self.data[name], device=self.device)
 
 
 def _find_models(arguments: Sequence[str]) -> dict[str, list[str]]:

@@ -3,15 +3,10 @@
 import argparse
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fresh.cli.options import add_shared
-
-if TYPE_CHECKING:
-    from fresh.document import Example, Explanation
-    from fresh.rationalizer import Rationalizer
 
 SUMMARY = "Train on film reviews that come with fresh, in a few minutes"
 ABOUT = """\
@@ -30,8 +25,6 @@ The model is saved in {out}, its report in {page}. Try next:
   {fresh} serve {out}      # the same in the browser
   {fresh} train your-data.csv --out your-model      # columns: text, label"""
 _N_EXPLAINED = 50
-_N_SHOWN = {True: 2, False: 1}
-"""How many right and wrong answers are shown for each label."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,22 +47,15 @@ def run(args: argparse.Namespace) -> None:
     if model.report is not None:
         show_report(console, model.report)
     console.print("\nUnderlined or in brackets: the words that the predictor read.\n")
-    for example, explanation in _choose_examples(splits.test, model):
-        show_explanation(console, explanation, example.label)
+    by_label = [[example for example in splits.test if example.label == label] for label in model.labels]
+    few = [example for group in by_label for example in group[:_N_EXPLAINED]]
+    pairs = list(zip(few, model.explain([example.document for example in few]), strict=True))
+    for is_right, n_shown in ((True, 2), (False, 1)):
+        for label in model.labels:
+            own = [pair for pair in pairs if pair[0].label == label]
+            for _, explanation in [pair for pair in own if (pair[1].prediction.label == label) is is_right][:n_shown]:
+                show_explanation(console, explanation, label)
     called = Path(sys.argv[0])
     command = str(called) if called.name == "fresh" and not shutil.which("fresh") else "fresh"
     text = _NEXT.format(out=args.out, page=report_path(args.out), fresh=command)
     console.print(text, markup=False, soft_wrap=True)  # commands stay on one line
-
-
-def _choose_examples(examples: "Sequence[Example]", model: "Rationalizer") -> "list[tuple[Example, Explanation]]":
-    """Choose the first right and the first wrong answers for each label."""
-    by_label = [[example for example in examples if example.label == label] for label in model.labels]
-    explained = [example for group in by_label for example in group[:_N_EXPLAINED]]
-    pairs = list(zip(explained, model.explain([example.document for example in explained]), strict=True))
-    chosen: list[tuple[Example, Explanation]] = []
-    for is_right, number in _N_SHOWN.items():
-        for label in model.labels:
-            own = [pair for pair in pairs if pair[0].label == label]
-            chosen += [pair for pair in own if (pair[1].prediction.label == label) is is_right][:number]
-    return chosen

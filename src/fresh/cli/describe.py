@@ -3,7 +3,7 @@
 import argparse
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,9 +41,8 @@ _NOTES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "fresh describe DATA [DATA ...] [options]"
     parser.add_argument("data", nargs="+", metavar="DATA", help="Files, folders, or names of the paper's corpora")
-    options.add_shared(parser, "--data-dir")
     parser.add_argument("--as", dest="form", choices=("markdown", "csv", "latex"), help="Format (default: markdown)")
-    options.add_shared(parser, "--output", "--overwrite")
+    options.add_shared(parser, "--data-dir", "--output", "--overwrite")
     options.add_data_settings(parser, (*options.LABEL_SETTINGS, "dev", "test"))
 
 
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example]]":
     """Read the splits of a named corpus, or of a file or folder."""
-    from fresh.data.corpora import CORPORA, find_corpus
+    from fresh.data.corpora import CORPORA, check_corpus_folder, find_corpus
     from fresh.data.splits import BadRows, read_parts
     from fresh.errors import DataError
 
@@ -64,10 +63,8 @@ def _read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example
             raise DataError(f"{name} is not a corpus of {args.data_dir}. Describe files without --data-dir.")
         splits = find_corpus(name).read(Path(args.data_dir))
         return {part: getattr(splits, part) for part in ("train", "dev", "test")}
-    if name in CORPORA and not Path(name).exists():  # as in fresh.pipeline, which loads torch
-        raise DataError(f"{name} is the name of a corpus. Give the folder of its files: data_dir=FOLDER.")
     bad = BadRows()
-    parts = read_parts(name, options.data_config(args), bad)
+    parts = read_parts(check_corpus_folder(name), options.data_config(args), bad)
     options.report_bad_rows(bad)
     empty = next((part for part, examples in parts.items() if not examples), None)
     if empty is not None:
@@ -98,14 +95,15 @@ def describe(corpora: "Iterable[tuple[str, Mapping[str, Sequence[Example]]]]") -
             shares = [example.human.ratio for example in examples if example.human is not None and example.human.ratio]
             record: dict[str, object] = {"corpus": corpus, "split": split, "documents": len(examples)}
             cells = [corpus, split, f"{len(examples):,}"]
-            figures: dict[str, tuple[Sequence[float], Callable[[float], str]]] = {
-                "words": ([len(example.document.words) for example in examples], "{:,.0f}".format),
-                "query words": (n_query if any(n_query) else [], "{:,.0f}".format),
-                "words marked": (shares, short),
+            figures: dict[str, Sequence[float]] = {
+                "words": [len(example.document.words) for example in examples],
+                "query words": n_query if any(n_query) else [],
+                "words marked": shares,
             }
-            for name, (values, write) in figures.items():
+            for name, values in figures.items():
                 pair = (statistics.fmean(values), max(values)) if values else None
                 record[f"{name} mean"], record[f"{name} most"] = pair or ("", "")
+                write = short if name == "words marked" else "{:,.0f}".format
                 cells.append(" / ".join(map(write, pair)) if pair else _NONE)
             classes = "; ".join(f"{label}: {counts[label]}" for label in labels)
             records.append({**record, "with marks": len(shares), "classes": classes, "seen before": n_seen})

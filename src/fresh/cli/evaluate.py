@@ -15,12 +15,6 @@ rationales, and the agreement with human rationales, if the data has any.
   fresh evaluate my-model more.csv --html report.html --json report.json
   fresh evaluate my-model movies --data-dir corpora
 """
-_FILES = {
-    "html": "Write a page with the figures and up to 500 documents",
-    "json": "Write all figures as JSON",
-    "markdown": "Write the tables as Markdown",
-    "eraser": "Write labels and rationales for the scorer of the ERASER benchmark",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "File with labeled texts, ERASER folder or tar, or the name of a corpus; test splits are used alone"
     parser.add_argument("data", metavar="DATA", help=text)
     options.add_shared(parser, "--data-dir")
-    options.add_files(parser, _FILES)
-    options.add_shared(parser, "--overwrite", "--device")
+    parser.add_argument("--html", metavar="FILE", help="Write a page with the figures and up to 500 documents")
+    text = "Write labels and rationales for the scorer of the ERASER benchmark"
+    parser.add_argument("--eraser", metavar="FILE", help=text)
+    options.add_shared(parser, "--json", "--markdown", "--overwrite", "--device")
     options.add_data_settings(parser, options.LABEL_SETTINGS)
 
 
@@ -41,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
     from fresh.progress import Terminal
     from fresh.reporting.console import show_report
 
-    written = [path for name in _FILES if (path := getattr(args, name))]
+    written = [path for path in (args.html, args.json, args.markdown, args.eraser) if path]
     options.check_outputs(args, *written, source=args.data)
     load = functools.cache(lambda: options.load_model(args))
     examples = options.read_labeled(args, lambda: [load()])  # before the model, which takes longer to load

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from fresh._io import atomic_write, open_lines
 from fresh.cli import options
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from fresh.rationalizer import Rationalizer
 
     Explain = Callable[[Iterator[Document]], Iterator[Explanation]]
-
-Item = TypeVar("Item")
 
 SUMMARY = "Classify text and show which words were read"
 ABOUT = """\
@@ -42,14 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--query", metavar="QUERY", help="The query about TEXT, or the column of queries in --input")
     parser.add_argument("--input", metavar="FILE", help="File with many texts; - for JSON lines from standard input")
     parser.add_argument("--output", default="-", metavar="FILE", help="File for JSON lines (default: standard output)")
-    options.add_shared(parser, "--ratio")
     parser.add_argument("--curve", action="store_true", help="Show the answers for growing rationales of TEXT")
     parser.add_argument("--scores", action="store_true", help="Also write all words and their scores")
     parser.add_argument("--certify", metavar="FILE", help="Also write certificates, for fresh verify")
-    options.add_shared(parser, "--engine", "--address")
     text = "With --engine ray: most models at work (default: as many as the cluster has room for)"
     parser.add_argument("--workers", type=int, metavar="N", help=text)
-    options.add_shared(parser, "--overwrite", "--device")
+    options.add_shared(parser, "--engine", "--address", "--ratio", "--overwrite", "--device")
     options.add_data_settings(parser, [name for name in options.TEXT_SETTINGS if name != "query"])
 
 
@@ -155,7 +151,7 @@ def _explain_file(args: argparse.Namespace) -> None:
     options.report_bad_rows(bad)
 
 
-def _start(items: Iterator[Item]) -> Iterator[Item]:
+def _start(items: Iterator[Any]) -> Iterator[Any]:
     """Compute the first item now, so that an unreadable input leaves no output behind."""
     first = list(itertools.islice(items, 1))
     return itertools.chain(first, items)

@@ -7,7 +7,6 @@ from fresh.text import plural
 
 if TYPE_CHECKING:
     from fresh.document import Explanation
-    from fresh.progress import Advance
 
 SUMMARY = "Export explanations to an annotation tool"
 ABOUT = """\
@@ -40,16 +39,15 @@ def run(args: argparse.Namespace) -> None:
     documents = read_documents(args.input, options.data_config(args), bad)
     model = options.load_model(args)
     documents = options.drop_too_long(documents, args, model, bad)
-    explanations = model.explain_stream(documents, ratio=args.ratio)
     with options.hint_on_interrupt("Nothing was written."), Terminal().task("explaining", None) as advance:
-        written = export(_counted(explanations, advance), args.output, args.tool)
+
+        def explanations() -> Iterator["Explanation"]:
+            for explanation in model.explain_stream(documents, ratio=args.ratio):
+                yield explanation
+                advance(1, "")
+
+        written = export(explanations(), args.output, args.tool)
     options.report_bad_rows(bad)
     tasks_file, *others = map(str, written.files)
     settings = "".join(f", and settings for them to {file}" for file in others)
     print(f"Wrote {plural(written.count, 'task')} to {tasks_file}{settings}.")
-
-
-def _counted(explanations: Iterator["Explanation"], advance: "Advance") -> Iterator["Explanation"]:
-    for explanation in explanations:
-        yield explanation
-        advance(1, "")

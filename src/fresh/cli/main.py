@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from fresh._io import disk_hint
+from fresh._io import describe_error
 from fresh._optional import explain_missing_extra
 from fresh.cli.options import flags_of, setting_names, with_flags
 from fresh.config import suggest
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(with_flags(" ".join(("\nInterrupted.", *interrupt.args)), args.options), file=sys.stderr)
         return INTERRUPTED
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
-        message = with_flags(f"{error}{disk_hint(error)}", args.options, given)
+        message = with_flags(describe_error(error), args.options, given)
         print(f"{name}: {message}".translate(CONTROL_PICTURES), file=sys.stderr)
         return 1
 

@@ -30,6 +30,8 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--data-dir": {"metavar": "DIR", "help": "Folder with the files of a named corpus"},
     "--config": {"metavar": "FILE.toml", "help": "Settings file; command-line options override it"},
     "--output": {"default": "-", "metavar": "FILE", "help": "Write to a file"},
+    "--json": {"metavar": "FILE", "help": "Write all figures as JSON"},
+    "--markdown": {"metavar": "FILE", "help": "Write the tables as Markdown"},
     "--overwrite": {"action": "store_true", "help": "Replace output that already exists"},
     "--device": {"default": "auto", "metavar": "NAME", "help": "auto (default), cpu, cuda, cuda:1 or mps"},
     "--ratio": {"type": float, "metavar": "X", "help": "Share of the words to read, of a model for a range of ratios"},
@@ -37,17 +39,12 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--engine": {"choices": ("local", "ray"), "default": "local", "help": "This machine (default), or a Ray cluster"},
     "--address": {
         "metavar": "ADDRESS",
-        "help": "With --engine ray: HOST:PORT of the cluster, or auto (default: RAY_ADDRESS, or else this machine)",
+        "help": "HOST:PORT of the Ray cluster, or auto (default: RAY_ADDRESS, or else this machine)",
     },
     "--host": {"default": "127.0.0.1", "help": "Address to listen on (default: 127.0.0.1, this machine)"},
     "--port": {"type": int, "default": 8000, "help": "Port to listen on; 0 for a free one (default: 8000)"},
-    "--allow-host": {
-        "dest": "allow_hosts",
-        "action": "append",
-        "default": [],
-        "metavar": "NAME",
-        "help": "Additional host name of the server, such as that of a reverse proxy; can be repeated",
-    },
+    "--allow-host": {"dest": "allow_hosts", "action": "append", "default": [], "metavar": "NAME"}
+    | {"help": "Additional host name of the server, such as that of a reverse proxy; can be repeated"},
 }
 """Arguments that several commands have."""
 # A parameter in backticks, before "must" at the start of a line, or assigned a value after a space or parenthesis:
@@ -90,12 +87,6 @@ def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
     """Add arguments that several commands have."""
     for name in names:
         parser.add_argument(name, **_SHARED[name])
-
-
-def add_files(parser: argparse.ArgumentParser, files: Mapping[str, str]) -> None:
-    """Add options that name a file to write, each with what goes into it."""
-    for name, about in files.items():
-        parser.add_argument(f"--{name}", metavar="FILE", help=about)
 
 
 def add_data_settings(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
@@ -222,11 +213,10 @@ def read_labeled(args: argparse.Namespace, load_models: "Callable[[], Iterable[R
 
     :param load_models: Loads the models; called after the texts have been read.
     """
-    from fresh.data.corpora import find_corpus
+    from fresh.data.corpora import check_corpus_folder, find_corpus
     from fresh.data.eraser import is_eraser
     from fresh.data.splits import BadRows, load_splits, read_examples
     from fresh.evaluation.warnings import drop_too_long_examples
-    from fresh.pipeline import check_corpus_folder
 
     config, bad = data_config(args), BadRows()
     if args.data_dir is not None:

@@ -37,10 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--y", metavar="NAME", help="Vertical axis: a figure (default: macro-F1; of dev for evp)")
     parser.add_argument("--by", metavar="NAMES", help="Settings that make lines (default: method, or row)")
     parser.add_argument("--panels", metavar="NAME", help="Setting that makes panels (default: corpus)")
-    add_shared(parser, "--where")
     parser.add_argument("--against", action="append", metavar="ROW", help="Row to draw as a flat line; can be repeated")
     parser.add_argument("--name", action="append", metavar="NAME=TEXT", help="Text to show for a name; can be repeated")
-    add_shared(parser, "--overwrite")
+    add_shared(parser, "--where", "--overwrite")
 
 
 def run(args: argparse.Namespace) -> None:

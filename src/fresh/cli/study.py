@@ -1,17 +1,16 @@
 import argparse
-import errno
 import shlex
 import shutil
 import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fresh import study
+from fresh._io import atomic_write
 from fresh._optional import optional_import
-from fresh.cli import study_serve
-from fresh.cli.options import add_files, add_shared, check_outputs, flags_of, write_texts
+from fresh.cli.options import add_shared, check_outputs, flags_of, write_texts
 from fresh.text import plural
 
 if TYPE_CHECKING:
@@ -53,6 +52,21 @@ written. For all settings, see docs/how-to/study.md.
   POS = "Positive"
   NEG = "Negative"
 """
+_SERVE = """\
+Serve a study. Annotators open the URL, sign in with their codes, agree to take
+part, and answer one text a page. Every answer is on disk before the next page
+is shown: if the server is killed, start it again with the same command.
+
+  fresh study serve my-study                     http://127.0.0.1:8000/
+  fresh study serve my-study --host 0.0.0.0      for other machines, unencrypted
+  fresh study serve my-study --allow-host study.example.org --https \\
+      --trusted-proxy 127.0.0.1                  behind a reverse proxy
+
+The admin page is at /admin. Its secret is printed once, when the study is first
+served; the database holds a hash of it. Use --new-admin-secret if you lost it,
+or --admin-secret-file FILE to keep it out of the terminal. To stop the server,
+press Ctrl-C.
+"""
 _STATUS = """\
 Show the progress of a study, and of each annotator who has started: answers,
 median time per answer (a dash if none was measured, as on pages without
@@ -88,17 +102,7 @@ twice counts once.
   fresh study import my-study prolific_export.csv --as prolific
   fresh study import my-study items-annotated --as potato
 """
-_FILES = {
-    "json": "Also write all figures to a file",
-    "markdown": "Also write the tables to a file",
-    "csv": "Also write the main table to a file",
-}
 _FORMATS = ("csv", "jsonl", "mturk", "prolific", "potato", "label_studio")
-_HINTS = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM), " Check your permissions, or choose another place."),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), " Free some space there, or choose another place."),
-    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG), " Choose another place."),
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,15 +122,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     place = actions["new"].add_mutually_exclusive_group(required=True)
     place.add_argument("--out", metavar="FOLDER", help="Folder to create, with a database and the codes")
     place.add_argument("--database", metavar="URL", help="An empty database: postgresql://USER:PASSWORD@HOST/NAME")
-    add_files(actions["new"], {"codes": "File for the sign-in codes (default: codes.csv)"})
+    actions["new"].add_argument("--codes", metavar="FILE", help="File for the sign-in codes (default: codes.csv)")
     add_shared(actions["new"], "--device")
-    study_serve.add_arguments(actions["serve"])
+    _add_serve_arguments(actions["serve"])
     actions["codes"].add_argument("number", type=int, metavar="N", help="Number of codes")
     add_shared(actions["codes"], "--output")
     for name in ("leave", "exclude", "readmit"):
         actions[name].add_argument("annotator", metavar="ANNOTATOR", help="Number, or name on a crowd platform")
-    add_files(actions["results"], _FILES)
-    text = "Also draw a figure: .png, .svg or .pdf"
+    add_shared(actions["results"], "--json", "--markdown")
+    actions["results"].add_argument("--csv", metavar="FILE", help="Write the main table as CSV")
+    text = "Draw a figure: .png, .svg or .pdf"
     actions["results"].add_argument("--figure", nargs="+", type=Path, default=[], metavar="FILE", help=text)
     for name in ("export", "import"):
         actions[name].add_argument("--as", dest="form", required=True, choices=_FORMATS, help="Format")
@@ -138,23 +143,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(options=flags_of(action))
 
 
+def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "fresh study serve STUDY [options]"
+    add_shared(parser, "--host", "--port", "--allow-host")
+    text = "The study is reachable over HTTPS only, through a proxy; marks cookies as secure"
+    parser.add_argument("--https", action="store_true", help=text)
+    text = "Address or network of a proxy whose X-Forwarded-For and X-Forwarded-Proto are trusted; can be repeated"
+    many: dict[str, Any] = {"action": "append", "default": [], "metavar": "ADDRESS"}
+    parser.add_argument("--trusted-proxy", dest="trusted_proxies", help=text, **many)
+    text = "Hours without a click after which people must sign in again (default: 12)"
+    parser.add_argument("--session-hours", type=float, default=12.0, metavar="HOURS", help=text)
+    secret = parser.add_mutually_exclusive_group()
+    text = "File with the secret of the admin page; created with a new one if it does not exist"
+    secret.add_argument("--admin-secret-file", type=Path, metavar="FILE", help=text)
+    secret.add_argument("--new-admin-secret", action="store_true", help="Make and print a new secret of the admin page")
+
+
 def run(args: argparse.Namespace) -> None:
     optional_import("alembic", "study", "A study")  # one hint for all packages of the extra
     from sqlalchemy.exc import OperationalError
 
     try:
-        if args.action in ("new", "serve"):
-            args.act(args)
+        if args.action == "new":
+            _new(args)
             return
         with closing(study.open_study(args.study)) as store:
             args.act(args, store)
     except OperationalError as error:
         raise ValueError(f"The database of the study cannot be used: {error.orig}.") from error
-    except OSError as error:
-        if error.filename is None:
-            raise
-        place, hint = str(error.filename).removesuffix(".partial"), _HINTS.get(error.errno or 0, "")
-        raise ValueError(f"{place} cannot be read or written ({error.strerror}).{hint}") from error
 
 
 def _new(args: argparse.Namespace) -> None:
@@ -201,7 +217,47 @@ def _try_to_write(path: Path) -> None:
 
 def _write_codes(path: Path, codes: list[str]) -> None:
     lines = ["annotator,code", *(f"{code.partition('-')[0]},{code}" for code in codes)]
-    study_serve.write_private(path, "".join(f"{line}\n" for line in lines))
+    _write_private(path, "".join(f"{line}\n" for line in lines))
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    with atomic_write(path) as partial:
+        partial.touch(mode=0o600)
+        partial.write_text(text, encoding="utf-8")
+
+
+def _serve(args: argparse.Namespace, store: "Store") -> None:
+    optional_import("fastapi", "web", "fresh study serve")
+    from fresh.study.web.app import StudyServeConfig, create_app
+    from fresh.web.server import bind, serve, server_url
+
+    hosts = frozenset(name.lower() for name in args.allow_hosts)
+    config = StudyServeConfig(args.host, hosts, args.https, args.session_hours, frozenset(args.trusted_proxies))
+    with bind(args.host, args.port) as listener:
+        about_secret = _set_admin_secret(store, args)
+        app = create_app(store, config)
+        url = server_url(listener)
+        print(f"Serving {store.about['title']!r} at {url} (press Ctrl-C to stop)")
+        print(f"Admin page: {url}admin. {about_secret}", flush=True)
+        serve(app, listener, config.trusted_proxies)
+
+
+def _set_admin_secret(store: "Store", args: argparse.Namespace) -> str:
+    """Make sure that the admin page has a secret, and say where to find it."""
+    from fresh.study.annotators import make_admin_secret, set_admin_secret
+
+    path: Path | None = args.admin_secret_file
+    if path is not None and path.exists():
+        set_admin_secret(store, path.read_text(encoding="utf-8"))
+        return f"Its secret is in {path}."
+    secret = make_admin_secret(store, args.new_admin_secret or path is not None)
+    if secret is None:
+        return "Its secret was shown or saved earlier. To make a new one: --new-admin-secret."
+    if path is None:
+        return f"Its secret, shown only this once: {secret}"
+    _write_private(path, f"{secret}\n")
+    return f"Its secret was written to {path}."
 
 
 def _status(args: argparse.Namespace, store: "Store") -> None:
@@ -240,13 +296,12 @@ def _codes(args: argparse.Namespace, store: "Store") -> None:
         _write_codes(Path(args.output), study.add_annotators(store, args.number))
 
 
-def _pause(_args: argparse.Namespace, store: "Store") -> None:
-    changed = study.set_paused(store, True)
-    print("Paused: no items are assigned; answers are still saved." if changed else "The study is already paused.")
-
-
-def _resume(_args: argparse.Namespace, store: "Store") -> None:
-    print("Resumed: items are assigned again." if study.set_paused(store, False) else "The study was not paused.")
+def _pause_or_resume(args: argparse.Namespace, store: "Store") -> None:
+    changed = study.set_paused(store, args.action == "pause")
+    if args.action == "pause":
+        print("Paused: no items are assigned; answers are still saved." if changed else "The study is already paused.")
+    else:
+        print("Resumed: items are assigned again." if changed else "The study was not paused.")
 
 
 def _change_annotator(args: argparse.Namespace, store: "Store") -> None:
@@ -295,11 +350,11 @@ def _import(args: argparse.Namespace, store: "Store") -> None:
 
 _ACTIONS: dict[str, tuple[str, str, Callable[..., None]]] = {
     "new": ("Make a study", _NEW, _new),
-    "serve": (study_serve.SUMMARY, study_serve.ABOUT, study_serve.run),
+    "serve": ("Serve the pages of a study", _SERVE, _serve),
     "status": ("Show the progress, and annotators to review", _STATUS, _status),
     "codes": ("Make sign-in codes for more annotators", "fresh study codes my-study 5 --output more.csv", _codes),
-    "pause": ("Stop assigning items, until `fresh study resume`", "fresh study pause my-study", _pause),
-    "resume": ("Assign items again after a pause", "fresh study resume my-study", _resume),
+    "pause": ("Stop assigning items, until `fresh study resume`", "fresh study pause my-study", _pause_or_resume),
+    "resume": ("Assign items again after a pause", "fresh study resume my-study", _pause_or_resume),
     "leave": ("Remove an annotator; their answers count", "fresh study leave my-study 3", _change_annotator),
     "exclude": ("Exclude an annotator; their answers do not count", _EXCLUDE, _change_annotator),
     "readmit": ("Readmit an annotator who left or was excluded", "fresh study readmit my-study 3", _change_annotator),
@@ -307,4 +362,4 @@ _ACTIONS: dict[str, tuple[str, str, Callable[..., None]]] = {
     "export": ("Write answers, or items for other tools", _EXPORT, _export),
     "import": ("Import answers from other tools, or from Prolific", _IMPORT, _import),
 }
-"""Summary, description or example, and function of each action; all but the first two get the store too."""
+"""Summary, description or example, and function of each action; all but the first get the store too."""

@@ -41,13 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--figure", default="macro-F1", metavar="NAMES", help="Figures to show (default: %(default)s)")
     parser.add_argument("--rows", metavar="NAMES", help="Settings in rows (default: the rows of the grid)")
     parser.add_argument("--columns", default="corpus", metavar="NAMES", help="Settings in columns (default: corpus)")
-    add_shared(parser, "--where")
     parser.add_argument("--relative", metavar="ROW", help="Divide by the mean of this row in the same column")
     text = "Compare two values of a setting by Welch's t-test; can be repeated"
     parser.add_argument("--test", action="append", metavar="NAME=FIRST:SECOND", help=text)
     parser.add_argument("--format", choices=("markdown", "csv", "latex"), help="Format (default: markdown)")
     parser.add_argument("--manifest", metavar="FILE", help="Also write the sources of the table, as JSON")
-    add_shared(parser, "--output", "--overwrite")
+    add_shared(parser, "--where", "--output", "--overwrite")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from fresh.config import suggest
 from fresh.data.config import DEFAULTS, DataConfig
@@ -66,6 +67,14 @@ def find_corpus(name: str) -> Corpus:
     if name in CORPORA:
         return CORPORA[name]
     raise DataError(suggest(name, "a corpus", CORPORA))
+
+
+def check_corpus_folder(data: Any) -> Any:
+    """Return the data; raise if it is the name of a corpus, whose folder is missing."""
+    name = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
+    if isinstance(name, str) and name in CORPORA and not Path(name).exists():
+        raise DataError(f"{name} is the name of a corpus. Give the folder of its files: data_dir=FOLDER.")
+    return data
 
 
 def _in_eraser(name: str, query: str = "query") -> tuple[Callable[[Path], Splits | None], str]:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import torch
 
-from fresh._io import disk_hint
+from fresh._io import describe_error
 from fresh.attribution.support_model import SUPPORT
 from fresh.data.splits import Splits
 from fresh.document import Example, Explanation, Mask
@@ -102,7 +102,7 @@ class Worker:
         except BusyError:
             return Outcome("busy")
         except Exception as error:  # noqa: BLE001 - no error of one task may stop the others
-            message = f"{type(error).__name__}: {error}{disk_hint(error)}"
+            message = f"{type(error).__name__}: {describe_error(error)}"
             seconds = time.perf_counter() - started
             if is_out_of_memory(error):
                 self.feature_store = None  # it may be most of the memory that this process holds

@@ -42,7 +42,8 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, ImportError) as error:
-        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+        torch_says = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+        reason = "the name of a GPU is cuda" if name.startswith("gpu") else torch_says
         raise ValueError(f"device {name!r} cannot be used here: {reason}. Try device=auto.") from error
     return device
 

@@ -36,7 +36,7 @@ from fresh.serving.batcher import ClosedError, OverloadedError
 from fresh.serving.config import MAX_CHARACTERS, JobLimits
 from fresh.serving.models import Models, ServedModel
 from fresh.serving.routes import JSON_LINES
-from fresh.serving.schemas import JobRecord, JobState
+from fresh.serving.schemas import JobRecord
 from fresh.text import plural
 from fresh.web.errors import COMMON_STATUSES, WRITE_STATUSES, Problem, problem_responses
 from fresh.web.metrics import ServerMetrics
@@ -54,17 +54,11 @@ LOG = logging.getLogger(__name__)
 class Job:
     """An uploaded file and its progress."""
 
-    id: str
-    name: str  # of the file at the client
+    record: JobRecord
     served: ServedModel
     config: DataConfig
-    ratio: float | None
     folder: Path
     max_rows: int
-    n_rows: int = 0
-    n_done: int = 0
-    state: JobState = "waiting"
-    problem: str = ""
     bad: BadRows = field(default_factory=BadRows)  # rows that were left out
     ended: float = 0.0  # when it ended, by a monotonic clock
     stopped: threading.Event = field(default_factory=threading.Event)
@@ -73,7 +67,7 @@ class Job:
     def source(self) -> Path:
         """The upload."""
         # Only the file type comes from the client, so that no path can.
-        return self.folder / f"upload{next(end for end in FILE_TYPES if self.name.lower().endswith(end))}"
+        return self.folder / f"upload{next(end for end in FILE_TYPES if self.record.file.lower().endswith(end))}"
 
     @property
     def results(self) -> Path:
@@ -82,27 +76,13 @@ class Job:
 
     def documents(self, bad: BadRows) -> Iterator[Document]:
         """Read the texts of the file, and count the rows that are left out."""
-        rows = self._limit_rows(read_rows(self.source, self.name, self.config))
+        rows = self._limit_rows(read_rows(self.source, self.record.file, self.config))
         return parse_rows(rows, self.config, ("text",), self._document_in, bad)
-
-    def record(self) -> JobRecord:
-        """Return the progress."""
-        return JobRecord(
-            id=self.id,
-            file=self.name,
-            model=self.served.name,
-            ratio=self.ratio,
-            state=self.state,
-            rows=self.n_rows,
-            done=self.n_done,
-            problem=self.problem,
-            left_out=self.bad.summary() if self.bad.count else "",
-        )
 
     def _limit_rows(self, rows: Iterable[Row]) -> Iterator[Row]:
         for row in rows:
             if row.number > self.max_rows:
-                raise DataError(f"{self.name} has more than {self.max_rows:,} rows. Upload it in parts.")
+                raise DataError(f"{self.record.file} has more than {self.max_rows:,} rows. Upload it in parts.")
             yield row
 
     def _document_in(self, row: Row, config: DataConfig, split: Split) -> Document:
@@ -157,7 +137,8 @@ class Jobs:
                 raise Problem(503, message, {"Retry-After": str(seconds)})
             id = secrets.token_urlsafe(16)
             folder = Path(self.folder.name) / id
-            job = self.jobs[id] = Job(id, shown_name, served, config, ratio, folder, self.limits.max_rows)
+            record = JobRecord(id=id, file=shown_name, model=served.name, ratio=ratio)
+            job = self.jobs[id] = Job(record, served, config, folder, self.limits.max_rows)
             self.metrics.jobs.set(len(self.jobs))
         return job
 
@@ -189,7 +170,7 @@ class Jobs:
         """Stop a job and delete its files."""
         with self._lock:
             job.stopped.set()
-            self.jobs.pop(job.id, None)
+            self.jobs.pop(job.record.id, None)
             self.metrics.jobs.set(len(self.jobs))
             shutil.rmtree(job.folder, ignore_errors=True)
 
@@ -202,18 +183,19 @@ class Jobs:
 
     def work(self, job: Job) -> None:
         """Explain all texts of a file; what is written are whole lines."""
-        job.state = "running"
+        record = job.record
+        record.state = "running"
         try:
             with open_lines(job.results) as output:
                 self._explain(job, output)
-            job.state = "done"
+            record.state = "done"
         except (ValueError, OSError, ClosedError) as error:
-            texts = "1 text is" if job.n_done == 1 else f"{job.n_done:,} texts are"
-            rest = f" ({texts} explained and can be downloaded.)" if job.n_done else ""
-            job.state, job.problem = "failed", f"{error}{rest}"
+            texts = "1 text is" if record.done == 1 else f"{record.done:,} texts are"
+            rest = f" ({texts} explained and can be downloaded.)" if record.done else ""
+            record.state, record.problem = "failed", f"{error}{rest}"
         except Exception:
             LOG.exception("A file could not be explained")
-            job.state, job.problem = "failed", "Internal server error. See the log of the server."
+            record.state, record.problem = "failed", "Internal server error. See the log of the server."
         finally:
             job.ended = self.clock()
             if job.stopped.is_set():  # delete also what was written while the job was being deleted
@@ -223,9 +205,10 @@ class Jobs:
         message = ""
         try:
             for _ in job.documents(job.bad):
-                job.n_rows += 1
+                job.record.rows += 1
         except DataError as error:
             message = str(error)
+        job.record.left_out = job.bad.summary() if job.bad.count else ""
         if message:  # a new error: the traceback of the first would keep all rows in memory until it is collected
             raise DataError(message)
 
@@ -239,15 +222,16 @@ class Jobs:
                     if not job.config.skip_bad:
                         raise
                     job.bad.add(str(error))
+                    job.record.left_out = job.bad.summary()
                 else:
                     output.write(json.dumps(to_record(explanation), ensure_ascii=False) + "\n")
-                    job.n_done += 1
+                    job.record.done += 1
             output.flush()
 
     def _submit(self, job: Job, document: Document) -> "Future[list[Any]]":
         while not job.stopped.is_set():
             try:
-                return job.served.batcher.submit([ExplainSpec(document, job.ratio)], low_priority=True)
+                return job.served.batcher.submit([ExplainSpec(document, job.record.ratio)], low_priority=True)
             except OverloadedError:
                 job.stopped.wait(0.1)
         raise ClosedError("The job was deleted.")
@@ -297,14 +281,14 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
             await run_in_threadpool(jobs.start, job, file.file)
         except (ConfigError, DataError) as error:
             raise Problem(422, str(error)) from error
-        return job.record()
+        return job.record
 
     @router.get(
         "/jobs/{id}", summary="Return the progress of a job", responses=problem_responses(404, 422, *COMMON_STATUSES)
     )
     def progress(id: str) -> JobRecord:
         """Return how many texts are explained, and what went wrong, if anything."""
-        return jobs.get(id).record()
+        return jobs.get(id).record
 
     @router.delete(
         "/jobs/{id}",
@@ -327,8 +311,9 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
     def results(id: str, format: Literal["jsonl", "csv"] = "jsonl") -> Response:
         """Return what `fresh explain` writes, as JSON lines, or labels and rationales as CSV."""
         job = jobs.get(id)
-        if job.state not in ("done", "failed"):
-            raise Problem(409, f"{job.n_done:,} of {plural(job.n_rows, 'text')} explained. Wait for the job to end.")
+        record = job.record
+        if record.state not in ("done", "failed"):
+            raise Problem(409, f"{record.done:,} of {plural(record.rows, 'text')} explained. Wait for the job to end.")
         lines = _read_lines(_open_results(job))
         body, kind = (lines, JSON_LINES) if format == "jsonl" else (_to_csv(lines), "text/csv; charset=utf-8")
         headers = {"Content-Disposition": f'attachment; filename="explained.{format}"'}
@@ -342,7 +327,7 @@ def _open_results(job: Job) -> TextIO:
     try:
         return job.results.open(encoding="utf-8")
     except OSError as error:
-        raise Problem(404, f"There are no results. {job.problem or 'They were deleted.'}") from error
+        raise Problem(404, f"There are no results. {job.record.problem or 'They were deleted.'}") from error
 
 
 def _read_lines(file: TextIO) -> Iterator[str]:

@@ -139,21 +139,20 @@ class ModelRecord(BaseModel):
     predictor_sha256: str = Field(description="Digest of the predictor, as in certificates.")
 
 
-JobState = Literal["waiting", "running", "done", "failed"]
-
-
 class JobRecord(BaseModel):
     """The state of an uploaded file."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)  # a response has all fields
 
     id: str
     file: str
     model: str
     ratio: float | None = Field(description="Share of the words to read, if given.")
-    state: JobState
-    rows: int = Field(description="Texts in the file.")
-    done: int = Field(description="Texts explained so far.")
-    problem: str = Field(description="Why the job failed; empty if it did not.")
-    left_out: str = Field(description="Which rows were left out, and why; empty if none.")
+    state: Literal["waiting", "running", "done", "failed"] = "waiting"
+    rows: int = Field(default=0, description="Texts in the file.")
+    done: int = Field(default=0, description="Texts explained so far.")
+    problem: str = Field(default="", description="Why the job failed; empty if it did not.")
+    left_out: str = Field(default="", description="Which rows were left out, and why; empty if none.")
 
 
 class Health(BaseModel):
