@@ -127,8 +127,10 @@ def test_a_value_may_be_drawn_as_a_multiple_of_another(expand: Expand) -> None:
         assert (scaled.settings["lambda_1"], scaled.settings["lambda_2"]) == (first, float(f"{second * first:.6g}"))
     [*specs] = expand(multiples, grid=SST, overrides={"lambda_2": 0.5})
     assert {spec.settings["lambda_2"] for spec in specs} == {0.5}
-    with pytest.raises(ConfigError, match="lambda_2 is a multiple of 'lambda_1', which is not drawn by itself"):
+    with pytest.raises(ConfigError, match=r"`overrides`: lambda_2 is drawn as a multiple of lambda_1\. Set both"):
         expand(multiples, grid=SST, overrides={"lambda_1": 0.5})
+    [*specs] = expand(multiples, grid=SST, overrides={"lambda_1": 0.1, "lambda_2": 0.5})
+    assert {(spec.settings["lambda_1"], spec.settings["lambda_2"]) for spec in specs} == {(0.1, 0.5)}
 
 
 def test_each_seed_and_trial_draws_its_own_values(expand: Expand) -> None:
@@ -150,6 +152,7 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"scorer": []}, "scorer = [] makes no run."),
     ({"draw": "lambda_1"}, "draw must be a table, as in draw = { lambda_1 = '0.01:1:log' }, got 'lambda_1'."),
     ({"draw": RATE, "trials": 0}, "trials must be a whole number of at least 1, got 0."),
+    ({"draw": RATE, "trials": True}, "trials must be a whole number of at least 1, got True."),
     ({"trials": 3}, "trials needs draw"),
     ({"draw": {"learning_rate": "1:0"}}, "'learning_rate=1:0' cannot be searched."),
     ({"draw": {"learning_rate": "0:inf"}}, "learning_rate can be drawn from finite numbers only, got '0:inf'."),
@@ -282,7 +285,8 @@ PARTS = ("setting", "row")
         ({"corpora": {"toy": {"data": 3}}}, ["[corpora.toy]: data must name one or more files, got 3."]),
         ({"documents": 0}, ["documents must be a whole number of at least 1, got 0."]),
         ({"documents": "all"}, ["documents must be a whole number of at least 1, got 'all'."]),
-        ({"name": "../main"}, ["name must be a valid file name, got '../main'."]),
+        ({"documents": True}, ["documents must be a whole number of at least 1, got True."]),
+        *(({"name": n}, [f"name must be a valid file name, got {n!r}."]) for n in ("../main", "", ".", "..", "a\0")),
         ({"setting": 1, "row": 1}, [f"{name} is not a part of a grid. Did you mean {name}s?" for name in PARTS]),
         ({"title": "x"}, ["title is not a part of a grid. There are: name, about, documents, settings, grid, corpora"]),
         ({"grid": {**SST, "reads": ["complement"]}}, ["[grid]: reads is not a setting."]),

@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fresh.experiments.search
 import fresh.methods.registry
 import small
+from experiments import full_disk
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError, MissingExtraError, OutputError
-from fresh.experiments.search import SPACES, Span, _read_space, read_span, read_spans, scale, search
+from fresh.experiments.search import SPACES, Span, _read_space, _to_toml, read_span, read_spans, scale, search
 from fresh.pipeline import resolve_settings, train
 from fresh.progress import SILENT
 from small import Saying
@@ -98,6 +101,11 @@ def test_a_multiple_of_what_is_not_drawn_itself_is_refused_by_name(factor: str) 
         read_spans(space, "lei")
 
 
+def test_a_setting_is_drawn_once() -> None:
+    with pytest.raises(ConfigError, match=r"^lambda_1 is drawn twice\."):
+        read_spans(["lambda_1=0.1:1", "lambda_2=1,2", "lambda_1 = 0.5,2"], "lei")
+
+
 def test_default_spaces_are_valid_and_other_methods_have_none() -> None:
     for method in SPACES:
         assert _read_space((), resolve_settings("x.csv", None, None, {"method": method}))
@@ -146,12 +154,22 @@ def test_the_best_settings_of_all_trials_are_written(splits: Splits, settings: d
 
 def test_the_best_settings_can_be_trained_with(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     space = ["lambda_1=0.1:1", "layers=1,2", "batch_size=4,8"]
-    best = search(splits, out=tmp_path / "search", trials=1, space=space, progress=SILENT, **settings)
+    nested = {**settings, "train": {"weight_decay": 0.02}}
+    best = search(splits, out=tmp_path / "search", trials=1, space=space, progress=SILENT, **nested)
     others = without(settings, "method", "layers", "batch_size")
     model = train(splits, config=tmp_path / "search/best.toml", progress=SILENT, baseline=False, **others)
     assert model.settings["method"] == "lei"
     assert model.settings["lambda_1"] == best["lambda_1"]
     assert model.settings["network"]["layers"] == best["layers"]
+    assert model.settings["train"]["weight_decay"] == 0.02
+
+
+@given(st.lists(st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()))
+def test_settings_are_read_back_from_toml(values: list[Any]) -> None:
+    assert tomllib.loads(_to_toml({**dict(zip("abcdefgh", values, strict=False)), "all": values, "none": None})) == {
+        **dict(zip("abcdefgh", values, strict=False)),
+        "all": values,
+    }
 
 
 def drawn(said: Saying) -> list[str]:
@@ -179,7 +197,17 @@ def test_an_interrupted_search_draws_the_same(
     search(splits, out=tmp_path / "broken", trials=3, progress=rest, **settings)
     assert drawn(rest) == drawn(whole)[1:]
     one, other = (tmp_path / name / "best.toml" for name in ("whole", "broken"))
-    assert one.read_text(encoding="utf-8") == other.read_text(encoding="utf-8")
+    written = one.read_text(encoding="utf-8")
+    assert written == other.read_text(encoding="utf-8")
+    one.unlink()  # as if it had ended just before it wrote the file
+    search(splits, out=tmp_path / "whole", trials=3, progress=SILENT, **settings)
+    assert one.read_text(encoding="utf-8") == written
+
+
+def test_a_search_can_start_again_after_a_full_disk(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+    with full_disk():
+        search(splits, out=tmp_path / "search", trials=1, progress=SILENT, **settings)
+    assert search(splits, out=tmp_path / "search", trials=1, progress=SILENT, **settings)
 
 
 def test_a_folder_with_another_search_is_refused(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from experiments import full_disk
 from fresh.errors import ConfigError
 from fresh.experiments.store import FAILURE, REPORT, VERSION, BusyError, RunStore
 
@@ -75,15 +76,8 @@ def test_a_report_of_version_1_is_upgraded(store: RunStore) -> None:
     assert store.read_report("key") == now
 
 
-def test_a_full_disk_leaves_no_report(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = Path.write_text
-
-    def full(path: Path, text: str, *args: Any, **more: Any) -> int:
-        write(path, text[:10], *args, **more)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(OSError, match="No space left on device"):
+def test_a_full_disk_leaves_no_report(store: RunStore) -> None:
+    with full_disk():
         store.save_report("key", {"figures": METRICS})
     assert store.read_report("key") is None
     assert list(store.run_folder("key").iterdir()) == []

@@ -1,12 +1,16 @@
 """Grids that run in seconds, on toy data in files."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import small
 from fresh.data.splits import Splits
@@ -55,6 +59,21 @@ def toy_grid(folder: Path, toy: Splits, encoder: Path, *rows: Mapping[str, Any],
     settings = {**small.settings(encoder), **parts.pop("settings", {})}
     corpora = parts.pop("corpora", {"toy": {"data": "toy", "ratio": 0.2}})
     return write_grid(folder / "grid.toml", *rows, settings=settings, corpora=corpora, **parts)
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Fill the disk up within each text file that the block writes, which must raise an error."""
+    write = Path.write_text
+
+    def full(path: Path, text: str, *args: Any, **more: Any) -> int:
+        write(path, text[:10], *args, **more)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(OSError, match="No space left on device"):
+            yield
 
 
 def metrics(store: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -117,12 +117,16 @@ def _check_parts(content: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} must be a table, as in [{name}]."
         elif name.startswith("corpora.") and not all(isinstance(file, str) for file in _as_list(table.get("data", []))):
             yield f"[{name}]: data must name one or more files, got {table['data']!r}."
-    documents = content.get("documents", 1)
-    if not isinstance(documents, int) or isinstance(documents, bool) or documents < 1:
-        yield f"documents must be a whole number of at least 1, got {documents!r}."
+    if problem := _check_count("documents", content.get("documents", 1)):
+        yield problem
     name = str(content.get("name", "grid"))
-    if Path(name).name != name or not name.isprintable():
+    if Path(name).name != name or name in ("", "..") or not name.isprintable():
         yield f"name must be a valid file name, got {name!r}."
+
+
+def _check_count(name: str, value: Any) -> str | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return None if is_count else f"{name} must be a whole number of at least 1, got {value!r}."
 
 
 def _check_names(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
@@ -338,14 +342,18 @@ def draw_trials(
     draw, n_trials = row.get("draw", {}), row.get("trials", N_TRIALS)
     if not isinstance(draw, Mapping):
         raise ConfigError(f"draw must be a table, as in draw = {{ lambda_1 = '0.01:1:log' }}, got {draw!r}.")
-    if not isinstance(n_trials, int) or n_trials < 1:
-        raise ConfigError(f"trials must be a whole number of at least 1, got {n_trials!r}.")
+    if problem := _check_count("trials", n_trials):
+        raise ConfigError(problem)
     if not draw:
         if "trials" in row:
             raise ConfigError("trials needs draw, which says what is drawn.")
         yield "", {}
         return
     ranges = {name: values for name, values in _short_names(draw).items() if name not in overrides}
+    for name, values in ranges.items():
+        factor = str(values).partition("*")[2].strip()
+        if factor in overrides:
+            raise ConfigError(f"`overrides`: {name} is drawn as a multiple of {factor}. Set both of them, or neither.")
     spans = read_spans([f"{name}={values}" for name, values in ranges.items()], method)
     for span in spans:
         if not all(map(math.isfinite, (span.low, span.high, *span.choices))):
