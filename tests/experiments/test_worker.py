@@ -17,9 +17,8 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
 from fresh.experiments.artifacts import train_support_model
-from fresh.experiments.heartbeat import Heartbeat
 from fresh.experiments.run import GridResult
-from fresh.experiments.store import RunStore
+from fresh.experiments.store import Heartbeat, RunStore
 from fresh.experiments.worker import Worker
 from fresh.methods.config import FreshConfig
 from fresh.pipeline import train
