@@ -155,7 +155,7 @@ ROWS: list[tuple[dict[str, Any], str]] = [
     ({"draw": RATE, "trials": True}, "trials must be a whole number of at least 1, got True."),
     ({"trials": 3}, "trials needs draw"),
     ({"draw": {"learning_rate": "1:0"}}, "'learning_rate=1:0' cannot be searched."),
-    ({"draw": {"learning_rate": "0:inf"}}, "learning_rate can be drawn from finite numbers only, got '0:inf'."),
+    ({"draw": {"learning_rate": "0:inf"}}, "'learning_rate=0:inf' cannot be searched."),
     (
         {"draw": {"learning_rate": "0:1 * ratio"}},
         "learning_rate is a multiple of 'ratio', which is not drawn by itself.",

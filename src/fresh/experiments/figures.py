@@ -40,8 +40,6 @@ DEFAULTS: dict[Kind, dict[str, str]] = {
     "scatter": {"x": "kept", "y": MAIN_METRIC, "by": "row"},
     "evp": {"x": TRIALS, "y": DEV_METRIC, "by": "row"},
 }
-KNOWN_BEFORE = ("row", "corpus", "seed", "method", "reads")
-"""What is known about a run before its settings are resolved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +298,7 @@ def check_figure(of_grid: Mapping[str, Any], specs: "Sequence[RunSpec]") -> Iter
         config = read_figure_config(of_grid, {})
         _check_config(results, config)
         # Before a run, only these conditions are certain: a setting may still be converted, or take its default.
-        if set(config.where) <= set(KNOWN_BEFORE):
+        if set(config.where) <= {"row", "corpus", "seed", "method", "reads"}:
             figure_data(results, config)
     except ConfigError as error:
         yield from (f"[figure]: {problem}" for problem in str(error).splitlines())

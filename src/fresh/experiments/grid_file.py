@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING
@@ -355,9 +354,6 @@ def draw_trials(
         if factor in overrides:
             raise ConfigError(f"`overrides`: {name} is drawn as a multiple of {factor}. Set both of them, or neither.")
     spans = read_spans([f"{name}={values}" for name, values in ranges.items()], method)
-    for span in spans:
-        if not all(map(math.isfinite, (span.low, span.high, *span.choices))):
-            raise ConfigError(f"{span.name} can be drawn from finite numbers only, got {ranges[span.name]!r}.")
     # A generator for each setting, seeded by its name: adding a setting to `draw` leaves the values of the others, and
     # adding trials leaves the first ones, so that their runs keep their keys and are not repeated.
     generators = [np.random.default_rng((seed, zlib.crc32(span.name.encode()))) for span in spans]

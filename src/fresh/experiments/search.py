@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -82,14 +83,16 @@ def read_span(text: str, method: str) -> Span:
         raise ConfigError(f"{name} must be a whole number. Write {name}=one,two,three, with numbers.")
     try:
         if ":" not in values:
-            return Span(name, tuple(map(float, values.split(","))))
-        low, high, *scale = values.split(":")
-        span = Span(name, (), float(low), float(high), scale == ["log"])
+            span = Span(name, tuple(map(float, values.split(","))))
+        else:
+            low, high, *scale = values.split(":")
+            span = Span(name, (), float(low), float(high), scale == ["log"])
     except ValueError:
         span = Span(name)
-    if not span.low < span.high or (span.log and span.low <= 0) or values.count(":") > 1 + span.log:
+    is_range = span.low < span.high and (span.low > 0 or not span.log) and values.count(":") == 1 + span.log
+    if not (span.choices or is_range) or not all(map(math.isfinite, (span.low, span.high, *span.choices))):
         forms = "name=low:high, name=low:high:log or name=one,two,three"
-        raise ConfigError(f"{text!r} cannot be searched. Write {forms}, with numbers.")
+        raise ConfigError(f"{text!r} cannot be searched. Write {forms}, with finite numbers.")
     return span
 
 
