@@ -20,12 +20,12 @@ Grid = Callable[..., Path]
 
 
 @pytest.mark.parametrize("n_bytes", [0, 10, 1000, -50, -1])
-def test_damaged_scores_are_replaced(n_bytes: int, grid: Grid, tmp_path: Path) -> None:
+def test_damaged_scores_are_replaced(n_bytes: int, grid: Grid, tmp_path: Path, store: RunStore, worker: Worker) -> None:
     path = grid({"scorer": "attention"})
     run(path, "whole")
-    names, store = keys(path), RunStore(tmp_path / "runs")
+    names = keys(path)
     for task in tasks_of(path)[:2]:
-        Worker(store, None).perform(task)
+        worker.perform(task)
     file = store.shared_folder(names["toy, scores of attention, seed 0"]) / "scores.npz"
     file.write_bytes(file.read_bytes()[:n_bytes])
     assert run(path).failures == {}
@@ -35,44 +35,17 @@ def test_damaged_scores_are_replaced(n_bytes: int, grid: Grid, tmp_path: Path) -
     assert metrics(store, key) == metrics(RunStore(tmp_path / "whole"), key)
 
 
-def test_scores_of_other_documents_are_not_used(grid: Grid, tmp_path: Path) -> None:
+def test_scores_of_other_documents_are_not_used(grid: Grid, store: RunStore, worker: Worker) -> None:
     path = grid({"scorer": "attention"})
     support, scores, run_task = tasks_of(path)
-    worker = Worker(RunStore(tmp_path / "runs"), None)
     assert [worker.perform(task).status for task in (support, scores)] == ["done", "done"]
-    file = RunStore(tmp_path / "runs").shared_folder(scores.key) / "scores.npz"
+    file = store.shared_folder(scores.key) / "scores.npz"
     with np.load(file) as arrays:
         np.savez(file, **{**arrays, "test scores": arrays["test scores"][1:]})
     outcome = worker.perform(run_task)
     assert outcome.error.startswith("ValueError: The scores of this run are missing or damaged.")
     assert (outcome.status, outcome.error[-11:]) == ("failed", "retry=True.")
     assert run(path, retry=True).failures == {}
-
-
-def test_a_damaged_checkpoint_of_a_support_model_is_named(grid: Grid, tmp_path: Path) -> None:
-    path = grid({"scorer": "attention"})
-    [support, *_] = tasks_of(path)
-    Worker(RunStore(tmp_path / "runs"), None).perform(support)
-    [state] = RunStore(tmp_path / "runs").shared_folder(support.key).glob("*.safetensors")
-    state.write_bytes(state.read_bytes()[:100])
-    [reason] = run(path).failures.values()
-    assert reason.startswith("toy, support model, seed 0: ")
-    assert str(state) in reason
-    assert "Delete the file" in reason
-    state.unlink()
-    assert run(path, retry=True).failures == {}
-
-
-def test_a_run_with_a_damaged_report_is_repeated(grid: Grid, tmp_path: Path) -> None:
-    path, store = grid({"method": "full_text"}), RunStore(tmp_path / "runs")
-    run(path)
-    key = keys(path)["toy, full_text, seed 0"]
-    report = store.run_folder(key) / "report.json"
-    before = metrics(store, [key])
-    for damaged in (report.read_bytes()[:-20], b'{"version": 1, "figures": {}}'):
-        report.write_bytes(damaged)
-        assert run(path).failures == {}
-        assert metrics(store, [key]) == before
 
 
 class Counting(_Silent):

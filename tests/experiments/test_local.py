@@ -38,11 +38,11 @@ def test_there_must_be_a_worker(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def tasks(grid: Grid, tmp_path: Path) -> list[Task]:
+def tasks(grid: Grid, store: RunStore) -> list[Task]:
     """Two short runs and an endless one."""
     rows: list[dict[str, Any]] = [{"epochs": 1}, {"epochs": 1, "discretizer": "contiguous"}, {"epochs": 9999}]
     path = grid(*rows, settings={"method": "random", "patience": 9999})
-    return plan(read_grid(path), None, RunStore(tmp_path / "runs"))
+    return plan(read_grid(path), None, store)
 
 
 @pytest.fixture
@@ -51,13 +51,13 @@ def local(tmp_path: Path) -> Iterator[LocalExecutor]:
         yield executor
 
 
-def test_processes_do_tasks_and_may_die(local: LocalExecutor, tasks: list[Task], tmp_path: Path) -> None:
+def test_processes_do_tasks_and_may_die(local: LocalExecutor, tasks: list[Task], store: RunStore) -> None:
     short, other, endless = tasks
     local.start(endless)
     local.start(short)
     end = local.wait()
     assert (end.task, end.outcome is not None and end.outcome.status) == (short, "done")
-    assert RunStore(tmp_path / "runs").read_report(short.key) is not None
+    assert store.read_report(short.key) is not None
     os.kill(local.workers[0].process.pid or 0, signal.SIGKILL)
     assert local.wait() == (endless, None)
     idle = local.workers[0].process

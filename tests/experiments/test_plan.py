@@ -20,11 +20,11 @@ Refused = Callable[..., list[str]]
 
 
 @pytest.fixture
-def planned(grid: Grid, tmp_path: Path) -> Planned:
+def planned(grid: Grid, store: RunStore) -> Planned:
     """Plans a grid over a toy corpus."""
 
     def make(*rows: dict[str, Any], **parts: Any) -> list[Task]:
-        return plan(read_grid(grid(*rows, **parts)), None, RunStore(tmp_path / "runs"))
+        return plan(read_grid(grid(*rows, **parts)), None, store)
 
     return make
 
@@ -75,18 +75,20 @@ def test_shared_work_is_done_once_and_first(planned: Planned) -> None:
     assert alone == ["fresh, attention, folds 2", "random", "bastings, epochs 3, patience 1"]
 
 
-def test_the_corpus_with_the_most_words_comes_first(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_the_corpus_with_the_most_words_comes_first(
+    toy: Splits, encoders: dict[str, Path], tmp_path: Path, store: RunStore
+) -> None:
     corpora = {f"of{n_train}": {"data": write_toy(tmp_path / f"of{n_train}", toy, n_train).name} for n_train in (8, 48)}
     settings = small.settings(encoders["bert"])
     path = write_grid(tmp_path / "g.toml", {"scorer": "attention"}, settings=settings, corpora=corpora)
-    tasks = plan(read_grid(path), None, RunStore(tmp_path / "runs"))
+    tasks = plan(read_grid(path), None, store)
     assert [task.spec.corpus for task in tasks] == ["of48"] * 3 + ["of8"] * 3
 
 
-def test_the_plan_is_written_with_settings_in_their_types(planned: Planned, tmp_path: Path) -> None:
+def test_the_plan_is_written_with_settings_in_their_types(planned: Planned, store: RunStore) -> None:
     row = {"name": "ours", "ratio": "0.5x"}
     [*_, run] = planned(row, settings={"epochs": "3"}, about="A try.", figure={"x": "ratio"})
-    written = RunStore(tmp_path / "runs").read_plan("grid")
+    written = store.read_plan("grid")
     assert (written["name"], written["about"], written["figure"]) == ("grid", "A try.", {"x": "ratio"})
     [item] = written["runs"]
     assert (item["key"], item["row"], item["corpus"], item["seed"]) == (run.key, "ours", "toy", 0)

@@ -227,12 +227,14 @@ def test_two_processes_do_not_repeat_each_others_work(undisturbed: Path, tmp_pat
     assert metrics(RunStore(out), list(whole)) == whole
 
 
-def test_an_interrupt_leaves_no_process_behind_and_can_be_resumed(grid: Callable[..., Path], tmp_path: Path) -> None:
+def test_an_interrupt_leaves_no_process_behind_and_can_be_resumed(
+    grid: Callable[..., Path], tmp_path: Path, store: RunStore
+) -> None:
     endless = grid({"method": "lei", "epochs": 99999, "patience": 99999})
     often = customize(tmp_path, "import fresh.experiments.worker\nfresh.experiments.worker.CHECKPOINT_SECONDS = 0.5\n")
     process = start(endless, tmp_path / "runs", "--workers", "1", PYTHONPATH=often)
     gate, _ = plan(read_grid(endless), None, RunStore(tmp_path / "planned"))
-    state = RunStore(tmp_path / "runs").shared_folder(gate.key) / "lei.safetensors"
+    state = store.shared_folder(gate.key) / "lei.safetensors"
     until(state.is_file, 120)
     os.killpg(process.pid, signal.SIGINT)
     said, errors = process.communicate(timeout=60)

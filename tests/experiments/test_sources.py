@@ -110,9 +110,9 @@ def test_unchanged_files_are_not_read_again(planned: Planned, read: Mock) -> Non
     assert read.call_count == 4
 
 
-def test_each_split_by_a_seed_is_read_once(grid: Callable[..., Path], tmp_path: Path, read: Mock) -> None:
+def test_each_split_by_a_seed_is_read_once(grid: Callable[..., Path], store: RunStore, read: Mock) -> None:
     row = {"tagger": True, "human": [0.2, 0.5, 1.0], "seed": [0, 1, 2]}  # each run looks at human rationales
-    plan(read_grid(grid(row)), None, RunStore(tmp_path / "runs"))
+    plan(read_grid(grid(row)), None, store)
     assert read.call_count == 3
 
 
@@ -171,7 +171,12 @@ def test_a_deleted_file_is_noticed(planned: Planned, tmp_path: Path) -> None:
 
 
 def test_the_whole_folder_of_a_named_corpus_is_checked(
-    toy: Splits, write: Callable[..., Path], tmp_path: Path, read: Mock, monkeypatch: pytest.MonkeyPatch
+    toy: Splits,
+    write: Callable[..., Path],
+    tmp_path: Path,
+    read: Mock,
+    monkeypatch: pytest.MonkeyPatch,
+    store: RunStore,
 ) -> None:
     (tmp_path / "data/sst").mkdir(parents=True)
     for part in ("train", "dev", "test"):
@@ -180,7 +185,7 @@ def test_the_whole_folder_of_a_named_corpus_is_checked(
     path = write(*ROWS, grid={"corpus": "sst"})
 
     def plan_and_count() -> int:
-        plan(read_grid(path), tmp_path / "data", RunStore(tmp_path / "runs"))
+        plan(read_grid(path), tmp_path / "data", store)
         return read.call_count
 
     assert [plan_and_count(), plan_and_count()] == [1, 1]

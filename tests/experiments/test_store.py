@@ -19,11 +19,6 @@ from fresh.experiments.store import FAILURE, REPORT, VERSION, BusyError, Heartbe
 METRICS = {"macro-F1": 0.5}
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> RunStore:
-    return RunStore(tmp_path / "runs")
-
-
 def write_report(store: RunStore, text: str) -> None:
     store.run_folder("key").mkdir(parents=True)
     (store.run_folder("key") / REPORT).write_bytes(text.encode("utf-8", "surrogateescape"))

@@ -85,6 +85,11 @@ def metrics(store: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]
     return found
 
 
+def read_reports(path: Path, out: str = "runs") -> list[dict[str, Any]]:
+    """Read the reports of a grid in a folder beside its file; empty for runs that are not done."""
+    return [RunStore(path.parent / out).read_report(key) or {} for key in run_keys(path)]
+
+
 def reports(folder: Path) -> dict[str, int]:
     """Find all finished runs, and when they were written."""
     return {place.parent.name: place.stat().st_mtime_ns for place in (folder / "runs").glob(f"*/{REPORT}")}
