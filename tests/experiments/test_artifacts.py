@@ -1,8 +1,9 @@
 """Scores and other shared work, some of it damaged."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from fresh.data.splits import Splits
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Worker
 from fresh.methods.rationales import score_all
-from fresh.progress import Advance, _Silent
 
 Grid = Callable[..., Path]
 
@@ -48,24 +48,15 @@ def test_scores_of_other_documents_are_not_used(grid: Grid, store: RunStore, wor
     assert run(path, retry=True).failures == {}
 
 
-class Counting(_Silent):
-    """Counts steps."""
-
-    def __init__(self) -> None:
-        self.steps: list[int] = []
-
-    @contextmanager
-    def task(self, name: str, total: int | None) -> Iterator[Advance]:
-        yield lambda steps, _note: self.steps.append(steps)
-
-
 @pytest.mark.parametrize(
     "name", ["gradient", "integrated_gradients", "attention", "attention_gradient", "occlusion", "lime"]
 )
 def test_scorers_report_progress(name: str, support: SupportModel, toy: Splits) -> None:
-    scorer, progress = make_scorer(name, support, {"steps": 2, "samples": 8}), Counting()
+    steps: list[int] = []
+    progress = Mock(task=lambda *_about: nullcontext(lambda n_steps, _note: steps.append(n_steps)))
+    scorer = make_scorer(name, support, {"steps": 2, "samples": 8})
     plain = scorer.score([example.document for example in toy.test[:7]])
     found = score_all(scorer, toy.test[:7], progress, "scores")
     assert [item.scores.tolist() for item in found] == [item.scores.tolist() for item in plain]
-    assert (sum(progress.steps), progress.steps[-1]) == (7, 0)  # nothing is left to report at the end
+    assert (sum(steps), steps[-1]) == (7, 0)  # nothing is left to report at the end
     assert support.on_scored is None

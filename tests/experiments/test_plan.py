@@ -30,7 +30,7 @@ def planned(grid: Grid, store: RunStore) -> Planned:
 
 
 @pytest.fixture
-def refused(planned: Planned, tmp_path: Path) -> Callable[..., list[str]]:
+def refused(planned: Planned, tmp_path: Path) -> Refused:
     """Checks that a grid is refused and nothing is written, and returns what is wrong with which runs."""
 
     def find(*rows: dict[str, Any], **parts: Any) -> list[str]:
@@ -153,9 +153,7 @@ def test_equal_names_show_their_documents(grid: Grid, tmp_path: Path, capsys: py
 # Runs that cannot be done
 
 
-def test_missing_encoders_and_layers_are_refused(
-    refused: Callable[..., list[str]], encoders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_missing_encoders_and_layers_are_refused(refused: Refused, encoders: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     missing = {"name": "none", "method": "lei", "encoder": str(tmp_path / "empty")}
     check(
@@ -205,7 +203,7 @@ def test_all_invalid_runs_are_listed(refused: Refused) -> None:
     assert run == "  sst, fresh, seed 0"
 
 
-def test_missing_human_rationales_are_refused(toy: Splits, refused: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_missing_human_rationales_are_refused(toy: Splits, refused: Refused, tmp_path: Path) -> None:
     bare = Splits(*(tuple(map(small.unmarked, part)) for part in (toy.train, toy.dev, toy.test)))
     write_toy(tmp_path / "bare", bare)
     write_toy(tmp_path / "half", Splits(toy.train, toy.dev, bare.test))
@@ -230,7 +228,7 @@ def test_missing_human_rationales_are_refused(toy: Splits, refused: Callable[...
     assert ("no train document" in lines[6], "no test document" in lines[8]) == (True, True)
 
 
-def test_missing_data_and_too_many_folds_are_refused(refused: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_missing_data_and_too_many_folds_are_refused(refused: Refused, tmp_path: Path) -> None:
     corpora = {"toy": {"data": "toy"}, "x": {"data": "no.csv"}}
     check(
         refused({"scorer": "attention", "folds": 99}, corpora=corpora),
@@ -242,7 +240,7 @@ def test_missing_data_and_too_many_folds_are_refused(refused: Callable[..., list
     )
 
 
-def test_rows_that_differ_only_in_speed_are_refused(planned: Planned, refused: Callable[..., list[str]]) -> None:
+def test_rows_that_differ_only_in_speed_are_refused(planned: Planned, refused: Refused) -> None:
     slow, fast = {"name": "slow", "method": "full_text"}, {"name": "fast", "method": "full_text", "recording": False}
     check(
         refused(slow, {**fast, "frozen": "off"}, grid={"seed": [0, 1]}),
@@ -264,7 +262,7 @@ def test_rows_that_differ_only_in_speed_are_refused(planned: Planned, refused: C
     ],
 )
 def test_library_errors_are_followed_by_where_settings_belong(
-    first: dict[str, Any], row: dict[str, Any], problem: str, refused: Callable[..., list[str]], tmp_path: Path
+    first: dict[str, Any], row: dict[str, Any], problem: str, refused: Refused, tmp_path: Path
 ) -> None:
     rows = [{"id": f"{number}", "text": "a b", "label": "pn"[number % 2]} for number in range(9)]
     small.write_jsonl(tmp_path / "mine.jsonl", [{**rows[0], **first}, *rows[1:]])

@@ -75,7 +75,7 @@ def test_a_report_of_version_1_is_upgraded(store: RunStore) -> None:
 
 
 def test_a_full_disk_leaves_no_report(store: RunStore) -> None:
-    with full_disk():
+    with full_disk(), pytest.raises(OSError, match="No space left on device"):
         store.save_report("key", {"figures": METRICS})
     assert store.read_report("key") is None
     assert list(store.run_folder("key").iterdir()) == []

@@ -1,5 +1,3 @@
-import errno
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,10 +7,9 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-import fresh.experiments.store
 import fresh.experiments.worker
 import small
-from experiments import metrics, read_reports, reports, run, run_keys, tasks_of, write_toy
+from experiments import full_disk, metrics, read_reports, reports, run, run_keys, tasks_of, write_toy
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
@@ -162,21 +159,14 @@ def test_a_failed_run_does_not_stop_others(grid: Grid, store: RunStore, monkeypa
     assert store.read_failure(key) is None
 
 
-def test_a_full_disk_leaves_no_finished_run(
-    grid: Grid, monkeypatch: pytest.MonkeyPatch, store: RunStore, worker: Worker
-) -> None:
+def test_a_full_disk_leaves_no_finished_run(grid: Grid, store: RunStore, worker: Worker) -> None:
     path = grid({"name": "ours", "method": "random"}, settings={"epochs": 1})
     [task] = tasks_of(path)
 
-    def full(file: Path, _text: str) -> None:
-        file.with_name(f"{file.name}.partial").write_text('{"ver', encoding="utf-8")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(fresh.experiments.store, "write_text", full)
+    with full_disk():
         outcome = worker.perform(task)
     assert outcome.status == "failed"
-    assert outcome.error.startswith("OSError: [Errno 28] No space left on device. ")
+    assert outcome.error.startswith("OSError: [Errno 28] No space left on device: ")
     assert "space on that disk" in outcome.error
     assert reports(store.path) == {}
     assert run(path) == GridResult("grid", 1, {})

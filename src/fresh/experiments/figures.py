@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -43,7 +43,9 @@ DEFAULTS: dict[Kind, dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class FigureConfig:
+    """What is drawn, and from which runs; an empty field of the layout takes the default of the kind."""
+
     kind: Kind = "lines"
     # lines: a metric over a setting; scatter: two metrics, one mark a run; evp: expected validation performance, the
     # best score of a search after each number of trials
@@ -51,12 +53,6 @@ class _Layout:
     y: str = ""  # the vertical axis: a metric
     by: str = ""  # the settings that make lines or marks, separated by commas
     panels: str = "corpus"  # the setting that makes panels
-
-
-@dataclass(frozen=True, slots=True)
-class FigureConfig(_Layout):
-    """What is drawn, and from which runs; an empty field of the layout takes the default of the kind."""
-
     where: Mapping[str, str] = field(default_factory=dict)
     """Draw only runs with these settings; several values are separated by commas."""
     against: tuple[str, ...] = ()  # rows whose mean is drawn as a flat line
@@ -81,11 +77,10 @@ def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -
     names: dict[str, Any] = {}
     for source in (of_grid, options):
         names |= _check_table(source.get("names", {}), "names", "{ ratio = 'share of words' }")
-    values = {**(of_grid if same_kind else {}), **options, "names": names}
+    values = {**(of_grid if same_kind else {}), **options}
     check_known(values, "a setting of a figure", [item.name for item in fields(FigureConfig)])
-    own = [item.name for item in fields(_Layout)]
-    layout = from_mapping(_Layout, {name: value for name, value in values.items() if name in own})
-    against, where = values.get("against", ()), _check_table(values.get("where", {}), "where", "{ method = 'lei' }")
+    where = _check_table(values.pop("where", {}), "where", "{ method = 'lei' }")
+    against, _ = values.pop("against", ()), values.pop("names", {})
     if not isinstance(against, str | Sequence):
         raise ConfigError(f"against must be the name of a row, or a list of names, got {against!r}.")
     rows = (against,) if isinstance(against, str) else tuple(map(str, against))
@@ -93,7 +88,7 @@ def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -
         if not isinstance(text, str):
             raise ConfigError(f"names must be text, got {text!r} for {name!r}. Quote a name that contains dots.")
     chosen = {name: ",".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for name, v in where.items()}
-    return FigureConfig(**asdict(layout), where=chosen, against=rows, names=names)
+    return replace(from_mapping(FigureConfig, values), where=chosen, against=rows, names=names)
 
 
 def _check_table(value: Any, name: str, example: str) -> Mapping[str, Any]:
