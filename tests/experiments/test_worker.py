@@ -13,16 +13,13 @@ from experiments import full_disk, metrics, read_reports, reports, run, run_keys
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
-from fresh.experiments.artifacts import train_support_model
 from fresh.experiments.run import GridResult
 from fresh.experiments.store import Heartbeat, RunStore
 from fresh.experiments.worker import Worker
-from fresh.methods.config import FreshConfig
 from fresh.pipeline import train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Advance
 from fresh.reporting.report import Row
-from fresh.training.loop import RunContext
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # too few epochs
 TWO = ({"scorer": "attention", "discretizer": ["top_k", "contiguous"]},)
@@ -120,7 +117,7 @@ def test_a_gate_without_a_worker_is_removed(
 ) -> None:
     shared, path = store.path / "shared", grid({"method": "lei", "discretizer": ["contiguous", "top_k"]})
     with monkeypatch.context() as patch:
-        patch.setattr(fresh.experiments.artifacts, "remove_folder", lambda _folder: None)
+        patch.setattr(RunStore, "remove_shared", lambda _store, _key: None)
         run(path)
     [left] = shared.glob("gate-*")
     with store.claim(left.name):  # another process works on it
@@ -194,11 +191,13 @@ def test_a_full_gpu_is_no_failure(grid: Grid, store: RunStore, monkeypatch: pyte
 
 
 def test_notes_of_a_support_model_are_reported(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
-    def note(splits: Splits, config: FreshConfig, context: RunContext) -> SupportModel:
-        context.notes.append("training diverged")
-        return train_support_model(splits, config, context)
+    plain = SupportModel.train
 
-    monkeypatch.setattr(fresh.experiments.worker, "train_support_model", note)
+    def note(*about: Any) -> SupportModel:
+        about[-1].notes.append("training diverged")
+        return plain(*about)
+
+    monkeypatch.setattr(SupportModel, "train", note)
     path = grid(*TWO, {"method": "full_text"}, settings={"epochs": 1})
     assert run(path).failures == {}
     assert [report["notes"] for report in read_reports(path)] == [["training diverged"], ["training diverged"], []]

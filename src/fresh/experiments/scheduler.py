@@ -111,12 +111,11 @@ class Scheduler:
             if len(self.running) >= min(self.executor.n_workers, self.limit or self.executor.n_workers):
                 return
             lost = next((need for need in task.needs if need in self.failed), None)
+            is_due = len(self.done) + len(self.failed) >= self.retry_after.get(task.key, 0)
             if lost is not None:
                 self.pending.remove(task)
                 self._fail(task, self.failed[lost])
-            elif self.done.issuperset(task.needs) and len(self.done) + len(self.failed) >= self.retry_after.get(
-                task.key, 0
-            ):
+            elif is_due and self.done.issuperset(task.needs):
                 self.pending.remove(task)
                 self._start(task)
 

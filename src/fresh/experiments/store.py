@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -113,6 +114,11 @@ class RunStore:
             except BlockingIOError as error:
                 raise BusyError(key) from error
             yield
+
+    def remove_shared(self, key: str) -> None:
+        """Delete work that runs share, unless another process is using it."""
+        with suppress(BusyError), self.claim(key):
+            shutil.rmtree(self.shared_folder(key), ignore_errors=True)
 
     def read_report(self, key: str) -> dict[str, Any] | None:
         """Read the report of a finished run, in the current form."""
