@@ -174,7 +174,7 @@ def _check_method(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> I
     methods = _as_list(overrides.get("method", []))
     unknown = [str(method) for method in methods if method not in METHODS]
     yield from (f"`overrides`: {suggest(method, 'a method', METHODS)}" for method in unknown)
-    own = [_as_list(_short_names(row)["method"]) for row in content["rows"] if "method" in row]
+    own = [_as_list(row["method"]) for row in content["rows"] if "method" in row]
     if methods and not unknown and any(given != methods for given in own):
         hint = "The table would be mislabeled. Remove it, or add a row with that method to the file."
         yield f"`overrides`: method cannot be changed, because some rows set another method. {hint}"
