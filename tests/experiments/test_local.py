@@ -90,12 +90,10 @@ def test_a_process_with_the_corpus_in_memory_is_preferred(local: LocalExecutor, 
     assert (first.task, second.task) == (None, tasks[0])
 
 
-def test_workers_share_gpus_evenly_also_after_one_died(local: LocalExecutor, tasks: list[Task]) -> None:
+def test_workers_share_gpus_evenly_also_after_one_died(local: LocalExecutor) -> None:
     local.gpus = ["3", "7"]
     assert [local._add_worker().gpu for _ in range(3)] == ["3", "7", "3"]
-    local.workers[1].task = tasks[0]
-    local.workers[1].process.kill()
-    local._remove(local.workers[1])
+    local._end([local.workers[1]])
     assert local._add_worker().gpu == "7"
 
 

@@ -84,7 +84,7 @@ def metrics(store: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]
     return found
 
 
-def read_reports(path: Path, out: str = "runs") -> list[dict[str, Any]]:
+def read_reports(path: Path, out: str | Path = "runs") -> list[dict[str, Any]]:
     """Read the reports of a grid in a folder beside its file; empty for runs that are not done."""
     return [RunStore(path.parent / out).read_report(key) or {} for key in run_keys(path)]
 

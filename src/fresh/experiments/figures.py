@@ -1,7 +1,7 @@
 """The data of a figure: its settings, and its panels, lines and points as numbers."""
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -68,6 +68,11 @@ class FigureConfig:
     def display_name(self, name: str) -> str:
         """Return the display name of an axis, a panel or a line."""
         return self.names.get(name, name)
+
+    def line_name(self, run: RunResult) -> str:
+        """Return the name of the line of a run; all trials of a search are one line."""
+        values = [TRIAL.sub("", value) for value in run.label(self.by.split(","))]
+        return ", ".join(value for value in values if value != MISSING) or MISSING
 
 
 def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -> FigureConfig:
@@ -184,7 +189,7 @@ def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureDat
     points_of = {"lines": _points_over_setting, "scatter": _points_of_runs, "evp": _points_of_searches}[config.kind]
     panels: list[Panel] = []
     for name, runs in group_by(chosen, lambda run: format_value(run.get(config.panels))).items():
-        lines = (Line(own, tuple(points_of(same, config))) for own, same in group_by(runs, line_name(config)).items())
+        lines = (Line(own, tuple(points_of(same, config))) for own, same in group_by(runs, config.line_name).items())
         if drawn := tuple(line for line in lines if line.points):
             panels.append(Panel(name, drawn, tuple(_levels(results, config, name))))
     if not panels:
@@ -198,17 +203,6 @@ def _check_config(results: Sequence[RunResult], config: FigureConfig) -> None:
     check_names(results, [config.x, *settings] if config.kind == "lines" else settings)
     check_metrics(results, [config.y, config.x] if config.kind == "scatter" else [config.y])
     check_known(config.against, "a row of this experiment", list(dict.fromkeys(result.row for result in results)))
-
-
-def line_name(config: FigureConfig) -> Callable[[RunResult], str]:
-    """Return a function that names the line of a run; all trials of a search are one line."""
-    names = config.by.split(",")
-
-    def name_of(run: RunResult) -> str:
-        values = [TRIAL.sub("", value) for value in run.label(names)]
-        return ", ".join(value for value in values if value != MISSING) or MISSING
-
-    return name_of
 
 
 def _mean_point(x: float, values: Sequence[float], runs: Sequence[RunResult]) -> Point:
@@ -260,8 +254,7 @@ def _levels(results: Sequence[RunResult], config: FigureConfig, panel: str) -> I
 
 def _remarks(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[str]:
     if config.kind == "lines":
-        name_of = line_name(config)
-        points = group_by(runs, lambda run: (*run.label([config.panels, config.x]), name_of(run)))
+        points = group_by(runs, lambda run: (*run.label([config.panels, config.x]), config.line_name(run)))
         mixed = dict.fromkeys(name for same in points.values() for name in differing_settings(same))
         if names := ", ".join(mixed):
             yield f"Runs of one point also differ in: {names}. Separate them with `by`, or choose some with `where`."
