@@ -1,6 +1,5 @@
 """Scores and other shared work, some of it damaged."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
@@ -8,15 +7,13 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from experiments import keys, metrics, run, tasks_of
+from experiments import Grid, keys, metrics, run, tasks_of
 from fresh.attribution import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Worker
 from fresh.methods.rationales import score_all
-
-Grid = Callable[..., Path]
 
 
 @pytest.mark.parametrize("n_bytes", [0, 10, 1000, -50, -1])

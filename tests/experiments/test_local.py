@@ -1,7 +1,7 @@
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from crowds import check_releases_idle, check_retries
-from experiments import plan
+from experiments import Grid, plan
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.local import LocalExecutor, _gpu_names, default_n_workers
@@ -17,7 +17,6 @@ from fresh.experiments.plan import Task
 from fresh.experiments.store import RunStore
 from fresh.nn.device import is_out_of_memory
 
-Grid = Callable[..., Path]
 RANDOM = {"name": "random words", "method": "random", "seed": [0, 1, 2]}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import small
-from experiments import Inline, plan, write_grid, write_toy
+from experiments import Grid, Inline, plan, write_grid, write_toy
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid import WHERE_SETTINGS_BELONG
@@ -15,7 +15,6 @@ from fresh.experiments.run import run_grids
 from fresh.experiments.store import RunStore
 
 Planned = Callable[..., list[Task]]
-Grid = Callable[..., Path]
 Refused = Callable[..., list[str]]
 
 

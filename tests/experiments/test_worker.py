@@ -9,7 +9,7 @@ import torch
 
 import fresh.experiments.worker
 import small
-from experiments import full_disk, metrics, read_reports, reports, run, run_keys, tasks_of, write_toy
+from experiments import Grid, full_disk, metrics, read_reports, reports, run, run_keys, tasks_of, write_toy
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
@@ -23,7 +23,6 @@ from fresh.reporting.report import Row
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # too few epochs
 TWO = ({"scorer": "attention", "discretizer": ["top_k", "contiguous"]},)
-Grid = Callable[..., Path]
 
 
 class Epochs(list[str]):

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ from fresh.experiments.run import GridResult, run_grids
 from fresh.experiments.scheduler import TaskEnd
 from fresh.experiments.store import REPORT, RunStore
 from fresh.experiments.worker import Worker
+
+Grid = Callable[..., Path]
+"""Writes a grid file from rows and other parts."""
 
 
 def write_toy(folder: Path, toy: Splits, n_train: int = 48, n_rest: int = 16) -> Path:
