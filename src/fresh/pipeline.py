@@ -179,7 +179,11 @@ def _corpus_name(data: Any) -> str:
 
 def read_usable_splits(data: Any, data_dir: str | Path | None, run: RunSettings, progress: Progress) -> Splits:
     """Read the data and leave out what the method cannot use."""
-    splits = read_splits(data, data_dir, run, progress)
+    return drop_unusable(read_splits(data, data_dir, run, progress), run, progress)
+
+
+def drop_unusable(splits: Splits, run: RunSettings, progress: Progress) -> Splits:
+    """Leave out the documents that the method cannot use."""
     splits = drop_too_long_splits(splits, run.method.network, run.config.data.skip_bad, progress)
     return keep_annotated(splits, progress) if run.config.method == "human" else splits
 

@@ -6,16 +6,29 @@ from typing import Any
 
 import pytest
 
-from experiments import toy_grid, write_grid
+from experiments import Grid, toy_grid, write_grid
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
+from fresh.experiments.store import RunStore
+from fresh.experiments.worker import Worker
 
 
 @pytest.fixture
-def grid(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[..., Path]:
+def grid(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Grid:
     """Writes a grid over a toy corpus."""
     return lambda *rows, **parts: toy_grid(tmp_path, toy, encoders["bert"], *rows, **parts)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    """A folder of runs, which is not there yet."""
+    return RunStore(tmp_path / "runs")
+
+
+@pytest.fixture
+def worker(store: RunStore) -> Worker:
+    return Worker(store, None)
 
 
 @pytest.fixture

@@ -1,31 +1,28 @@
 """Scores and other shared work, some of it damaged."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from experiments import keys, metrics, run, tasks_of
+from experiments import Grid, keys, metrics, run, tasks_of
 from fresh.attribution import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Worker
 from fresh.methods.rationales import score_all
-from fresh.progress import Advance, _Silent
-
-Grid = Callable[..., Path]
 
 
 @pytest.mark.parametrize("n_bytes", [0, 10, 1000, -50, -1])
-def test_damaged_scores_are_replaced(n_bytes: int, grid: Grid, tmp_path: Path) -> None:
+def test_damaged_scores_are_replaced(n_bytes: int, grid: Grid, tmp_path: Path, store: RunStore, worker: Worker) -> None:
     path = grid({"scorer": "attention"})
     run(path, "whole")
-    names, store = keys(path), RunStore(tmp_path / "runs")
+    names = keys(path)
     for task in tasks_of(path)[:2]:
-        Worker(store, None).perform(task)
+        worker.perform(task)
     file = store.shared_folder(names["toy, scores of attention, seed 0"]) / "scores.npz"
     file.write_bytes(file.read_bytes()[:n_bytes])
     assert run(path).failures == {}
@@ -35,12 +32,11 @@ def test_damaged_scores_are_replaced(n_bytes: int, grid: Grid, tmp_path: Path) -
     assert metrics(store, key) == metrics(RunStore(tmp_path / "whole"), key)
 
 
-def test_scores_of_other_documents_are_not_used(grid: Grid, tmp_path: Path) -> None:
+def test_scores_of_other_documents_are_not_used(grid: Grid, store: RunStore, worker: Worker) -> None:
     path = grid({"scorer": "attention"})
     support, scores, run_task = tasks_of(path)
-    worker = Worker(RunStore(tmp_path / "runs"), None)
     assert [worker.perform(task).status for task in (support, scores)] == ["done", "done"]
-    file = RunStore(tmp_path / "runs").shared_folder(scores.key) / "scores.npz"
+    file = store.shared_folder(scores.key) / "scores.npz"
     with np.load(file) as arrays:
         np.savez(file, **{**arrays, "test scores": arrays["test scores"][1:]})
     outcome = worker.perform(run_task)
@@ -49,50 +45,15 @@ def test_scores_of_other_documents_are_not_used(grid: Grid, tmp_path: Path) -> N
     assert run(path, retry=True).failures == {}
 
 
-def test_a_damaged_checkpoint_of_a_support_model_is_named(grid: Grid, tmp_path: Path) -> None:
-    path = grid({"scorer": "attention"})
-    [support, *_] = tasks_of(path)
-    Worker(RunStore(tmp_path / "runs"), None).perform(support)
-    [state] = RunStore(tmp_path / "runs").shared_folder(support.key).glob("*.safetensors")
-    state.write_bytes(state.read_bytes()[:100])
-    [reason] = run(path).failures.values()
-    assert reason.startswith("toy, support model, seed 0: ")
-    assert str(state) in reason
-    assert "Delete the file" in reason
-    state.unlink()
-    assert run(path, retry=True).failures == {}
-
-
-def test_a_run_with_a_damaged_report_is_repeated(grid: Grid, tmp_path: Path) -> None:
-    path, store = grid({"method": "full_text"}), RunStore(tmp_path / "runs")
-    run(path)
-    key = keys(path)["toy, full_text, seed 0"]
-    report = store.run_folder(key) / "report.json"
-    before = metrics(store, [key])
-    for damaged in (report.read_bytes()[:-20], b'{"version": 1, "figures": {}}'):
-        report.write_bytes(damaged)
-        assert run(path).failures == {}
-        assert metrics(store, [key]) == before
-
-
-class Counting(_Silent):
-    """Counts steps."""
-
-    def __init__(self) -> None:
-        self.steps: list[int] = []
-
-    @contextmanager
-    def task(self, name: str, total: int | None) -> Iterator[Advance]:
-        yield lambda steps, _note: self.steps.append(steps)
-
-
 @pytest.mark.parametrize(
     "name", ["gradient", "integrated_gradients", "attention", "attention_gradient", "occlusion", "lime"]
 )
 def test_scorers_report_progress(name: str, support: SupportModel, toy: Splits) -> None:
-    scorer, progress = make_scorer(name, support, {"steps": 2, "samples": 8}), Counting()
+    steps: list[int] = []
+    progress = Mock(task=lambda *_about: nullcontext(lambda n_steps, _note: steps.append(n_steps)))
+    scorer = make_scorer(name, support, {"steps": 2, "samples": 8})
     plain = scorer.score([example.document for example in toy.test[:7]])
     found = score_all(scorer, toy.test[:7], progress, "scores")
     assert [item.scores.tolist() for item in found] == [item.scores.tolist() for item in plain]
-    assert (sum(progress.steps), progress.steps[-1]) == (7, 0)  # nothing is left to report at the end
+    assert (sum(steps), steps[-1]) == (7, 0)  # nothing is left to report at the end
     assert support.on_scored is None

@@ -22,9 +22,8 @@ def task(kind: Kind, key: str, row: str = "ours", corpus: str = "sst", seed: int
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> RunStore:
+def store(store: RunStore) -> RunStore:
     """A plan of two rows, two corpora and two seeds."""
-    store = RunStore(tmp_path / "runs")
     planned: list[dict[str, Any]] = [
         {"key": f"{row}-{corpus}-{seed}", "row": row, "corpus": corpus, "seed": seed, "settings": {}}
         for row in ROWS

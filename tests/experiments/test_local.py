@@ -1,7 +1,7 @@
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from crowds import check_releases_idle, check_retries
-from experiments import plan
+from experiments import Grid, plan
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.local import LocalExecutor, _gpu_names, default_n_workers
@@ -17,7 +17,6 @@ from fresh.experiments.plan import Task
 from fresh.experiments.store import RunStore
 from fresh.nn.device import is_out_of_memory
 
-Grid = Callable[..., Path]
 RANDOM = {"name": "random words", "method": "random", "seed": [0, 1, 2]}
 
 
@@ -38,11 +37,11 @@ def test_there_must_be_a_worker(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def tasks(grid: Grid, tmp_path: Path) -> list[Task]:
+def tasks(grid: Grid, store: RunStore) -> list[Task]:
     """Two short runs and an endless one."""
     rows: list[dict[str, Any]] = [{"epochs": 1}, {"epochs": 1, "discretizer": "contiguous"}, {"epochs": 9999}]
     path = grid(*rows, settings={"method": "random", "patience": 9999})
-    return plan(read_grid(path), None, RunStore(tmp_path / "runs"))
+    return plan(read_grid(path), None, store)
 
 
 @pytest.fixture
@@ -51,13 +50,13 @@ def local(tmp_path: Path) -> Iterator[LocalExecutor]:
         yield executor
 
 
-def test_processes_do_tasks_and_may_die(local: LocalExecutor, tasks: list[Task], tmp_path: Path) -> None:
+def test_processes_do_tasks_and_may_die(local: LocalExecutor, tasks: list[Task], store: RunStore) -> None:
     short, other, endless = tasks
     local.start(endless)
     local.start(short)
     end = local.wait()
     assert (end.task, end.outcome is not None and end.outcome.status) == (short, "done")
-    assert RunStore(tmp_path / "runs").read_report(short.key) is not None
+    assert store.read_report(short.key) is not None
     os.kill(local.workers[0].process.pid or 0, signal.SIGKILL)
     assert local.wait() == (endless, None)
     idle = local.workers[0].process
@@ -90,12 +89,10 @@ def test_a_process_with_the_corpus_in_memory_is_preferred(local: LocalExecutor, 
     assert (first.task, second.task) == (None, tasks[0])
 
 
-def test_workers_share_gpus_evenly_also_after_one_died(local: LocalExecutor, tasks: list[Task]) -> None:
+def test_workers_share_gpus_evenly_also_after_one_died(local: LocalExecutor) -> None:
     local.gpus = ["3", "7"]
     assert [local._add_worker().gpu for _ in range(3)] == ["3", "7", "3"]
-    local.workers[1].task = tasks[0]
-    local.workers[1].process.kill()
-    local._remove(local.workers[1])
+    local._end([local.workers[1]])
     assert local._add_worker().gpu == "7"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import small
-from experiments import Inline, plan, write_grid, write_toy
+from experiments import Grid, Inline, plan, write_grid, write_toy
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid import WHERE_SETTINGS_BELONG
@@ -15,22 +15,21 @@ from fresh.experiments.run import run_grids
 from fresh.experiments.store import RunStore
 
 Planned = Callable[..., list[Task]]
-Grid = Callable[..., Path]
 Refused = Callable[..., list[str]]
 
 
 @pytest.fixture
-def planned(grid: Grid, tmp_path: Path) -> Planned:
+def planned(grid: Grid, store: RunStore) -> Planned:
     """Plans a grid over a toy corpus."""
 
     def make(*rows: dict[str, Any], **parts: Any) -> list[Task]:
-        return plan(read_grid(grid(*rows, **parts)), None, RunStore(tmp_path / "runs"))
+        return plan(read_grid(grid(*rows, **parts)), None, store)
 
     return make
 
 
 @pytest.fixture
-def refused(planned: Planned, tmp_path: Path) -> Callable[..., list[str]]:
+def refused(planned: Planned, tmp_path: Path) -> Refused:
     """Checks that a grid is refused and nothing is written, and returns what is wrong with which runs."""
 
     def find(*rows: dict[str, Any], **parts: Any) -> list[str]:
@@ -75,18 +74,20 @@ def test_shared_work_is_done_once_and_first(planned: Planned) -> None:
     assert alone == ["fresh, attention, folds 2", "random", "bastings, epochs 3, patience 1"]
 
 
-def test_the_corpus_with_the_most_words_comes_first(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_the_corpus_with_the_most_words_comes_first(
+    toy: Splits, encoders: dict[str, Path], tmp_path: Path, store: RunStore
+) -> None:
     corpora = {f"of{n_train}": {"data": write_toy(tmp_path / f"of{n_train}", toy, n_train).name} for n_train in (8, 48)}
     settings = small.settings(encoders["bert"])
     path = write_grid(tmp_path / "g.toml", {"scorer": "attention"}, settings=settings, corpora=corpora)
-    tasks = plan(read_grid(path), None, RunStore(tmp_path / "runs"))
+    tasks = plan(read_grid(path), None, store)
     assert [task.spec.corpus for task in tasks] == ["of48"] * 3 + ["of8"] * 3
 
 
-def test_the_plan_is_written_with_settings_in_their_types(planned: Planned, tmp_path: Path) -> None:
+def test_the_plan_is_written_with_settings_in_their_types(planned: Planned, store: RunStore) -> None:
     row = {"name": "ours", "ratio": "0.5x"}
     [*_, run] = planned(row, settings={"epochs": "3"}, about="A try.", figure={"x": "ratio"})
-    written = RunStore(tmp_path / "runs").read_plan("grid")
+    written = store.read_plan("grid")
     assert (written["name"], written["about"], written["figure"]) == ("grid", "A try.", {"x": "ratio"})
     [item] = written["runs"]
     assert (item["key"], item["row"], item["corpus"], item["seed"]) == (run.key, "ours", "toy", 0)
@@ -151,9 +152,7 @@ def test_equal_names_show_their_documents(grid: Grid, tmp_path: Path, capsys: py
 # Runs that cannot be done
 
 
-def test_missing_encoders_and_layers_are_refused(
-    refused: Callable[..., list[str]], encoders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_missing_encoders_and_layers_are_refused(refused: Refused, encoders: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     missing = {"name": "none", "method": "lei", "encoder": str(tmp_path / "empty")}
     check(
@@ -203,7 +202,7 @@ def test_all_invalid_runs_are_listed(refused: Refused) -> None:
     assert run == "  sst, fresh, seed 0"
 
 
-def test_missing_human_rationales_are_refused(toy: Splits, refused: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_missing_human_rationales_are_refused(toy: Splits, refused: Refused, tmp_path: Path) -> None:
     bare = Splits(*(tuple(map(small.unmarked, part)) for part in (toy.train, toy.dev, toy.test)))
     write_toy(tmp_path / "bare", bare)
     write_toy(tmp_path / "half", Splits(toy.train, toy.dev, bare.test))
@@ -228,7 +227,7 @@ def test_missing_human_rationales_are_refused(toy: Splits, refused: Callable[...
     assert ("no train document" in lines[6], "no test document" in lines[8]) == (True, True)
 
 
-def test_missing_data_and_too_many_folds_are_refused(refused: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_missing_data_and_too_many_folds_are_refused(refused: Refused, tmp_path: Path) -> None:
     corpora = {"toy": {"data": "toy"}, "x": {"data": "no.csv"}}
     check(
         refused({"scorer": "attention", "folds": 99}, corpora=corpora),
@@ -240,7 +239,7 @@ def test_missing_data_and_too_many_folds_are_refused(refused: Callable[..., list
     )
 
 
-def test_rows_that_differ_only_in_speed_are_refused(planned: Planned, refused: Callable[..., list[str]]) -> None:
+def test_rows_that_differ_only_in_speed_are_refused(planned: Planned, refused: Refused) -> None:
     slow, fast = {"name": "slow", "method": "full_text"}, {"name": "fast", "method": "full_text", "recording": False}
     check(
         refused(slow, {**fast, "frozen": "off"}, grid={"seed": [0, 1]}),
@@ -262,7 +261,7 @@ def test_rows_that_differ_only_in_speed_are_refused(planned: Planned, refused: C
     ],
 )
 def test_library_errors_are_followed_by_where_settings_belong(
-    first: dict[str, Any], row: dict[str, Any], problem: str, refused: Callable[..., list[str]], tmp_path: Path
+    first: dict[str, Any], row: dict[str, Any], problem: str, refused: Refused, tmp_path: Path
 ) -> None:
     rows = [{"id": f"{number}", "text": "a b", "label": "pn"[number % 2]} for number in range(9)]
     small.write_jsonl(tmp_path / "mine.jsonl", [{**rows[0], **first}, *rows[1:]])

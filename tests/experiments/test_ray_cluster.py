@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -105,14 +106,9 @@ def test_all_workers_of_a_node_fit_on_it(n_cores: int, n_gpus: int, memory: floa
         assert node.n_workers <= n_gpus * int(1 / node.gpu_share)
 
 
-class Cluster:
-    """Stands for Ray: nodes that answer at once, or never."""
-
-    def __init__(self, answers: bool = True) -> None:
-        self.answers = answers
-
-    def wait(self, references: list[Any], **_options: Any) -> tuple[list[Any], list[Any]]:
-        return (references, []) if self.answers else ([], references)
+ANSWERING = Mock(wait=lambda references, **_options: (references, []))
+SILENT = Mock(wait=lambda references, **_options: ([], references))
+"""Stand for Ray: nodes that answer at once, or never."""
 
 
 @pytest.fixture
@@ -130,11 +126,11 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
 
 def test_a_node_that_cannot_work_is_refused_at_the_start(nodes: list[Node], tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"^Node big \(10\.0\.0\.1\) does not see what this machine writes to"):
-        _NodePool(Cluster(), RunStore(tmp_path), None, "token").check_all()
+        _NodePool(ANSWERING, RunStore(tmp_path), None, "token").check_all()
 
 
 def test_a_node_that_cannot_work_is_not_used_later(nodes: list[Node], tmp_path: Path) -> None:
-    pool = _NodePool(Cluster(), RunStore(tmp_path), None, "token")
+    pool = _NodePool(ANSWERING, RunStore(tmp_path), None, "token")
     with pool.store.claim("token"):
         pool.check_all()
         assert list(pool.ready) == ["a1"]
@@ -147,4 +143,4 @@ def test_a_node_that_cannot_work_is_not_used_later(nodes: list[Node], tmp_path: 
 
 def test_nodes_that_never_answer_are_named(nodes: list[Node], tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"^No answer within 60 seconds from .*big \(10\.0\.0\.1\).*`ray status`"):
-        _NodePool(Cluster(answers=False), RunStore(tmp_path), None, "token").check_all()
+        _NodePool(SILENT, RunStore(tmp_path), None, "token").check_all()

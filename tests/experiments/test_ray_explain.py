@@ -87,14 +87,6 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> InProcess:
     return cluster
 
 
-def test_skipped_texts_are_reported_in_the_end(at_once: InProcess, folder: Path) -> None:
-    bad = BadRows()
-    request = ExplainRequest(str(folder / "few.csv"), DataConfig(skip_bad=True), device="cpu")
-    lines = list(explain_on_cluster(str(folder / "model"), request, bad))
-    assert [json.loads(line)["id"] for line in lines] == ["0", "2"]
-    assert (bad.count, bad.total) == (1, 3)
-
-
 @pytest.mark.parametrize("n_workers", [None, 1, 2])
 def test_lines_are_in_order_and_few_groups_wait(n_workers: int | None, at_once: InProcess, folder: Path) -> None:
     request = ExplainRequest(str(folder / "data.csv"), DataConfig("review", id="name", skip_bad=True), device="cpu")

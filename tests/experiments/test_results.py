@@ -6,7 +6,7 @@ import pytest
 
 import fresh
 from fresh.errors import ConfigError
-from fresh.experiments.results import RunResult, distinguishing_settings, make_manifest, read_results, select, status
+from fresh.experiments.results import RunResult, distinguishing_settings, make_manifest, read_results, select
 from fresh.experiments.store import RunStore
 from fresh.training.config import LATER
 from made_up_runs import Made, encoder_runs, results, write
@@ -36,16 +36,6 @@ def test_a_few_settings_distinguish_runs() -> None:
     assert distinguishing_settings([made]) == ("encoder", "rate")
     assert distinguishing_settings([made[:2]]) == ("rate",)
     assert distinguishing_settings([]) == ()
-
-
-def test_damaged_reports_are_named(tmp_path: Path) -> None:
-    store = RunStore(write(tmp_path, [Made("ours", 0.5, key="k"), Made("theirs", failure="no", key="l")]))
-    (store.run_folder("k") / "report.json").write_text("{", encoding="utf-8")
-    assert [line.partition(",")[0] for line in status(read_results(store, "main"))] == [
-        "2 runs: 0 done",
-        "failed: sst",
-        f"damaged: {store.run_folder('k') / 'report.json'}",
-    ]
 
 
 # The manifest

@@ -1,21 +1,26 @@
 import re
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fresh.experiments.search
 import fresh.methods.registry
 import small
+from experiments import full_disk
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError, MissingExtraError, OutputError
-from fresh.experiments.search import SPACES, Span, _read_space, read_span, read_spans, scale, search
+from fresh.experiments.search import SPACES, Span, _read_space, _to_toml, read_span, read_spans, scale, search
 from fresh.pipeline import resolve_settings, train
 from fresh.progress import SILENT
 from small import Saying
 
+Find = Callable[..., dict[str, float]]
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # too few epochs
 
 
@@ -29,8 +34,11 @@ def settings(encoders: dict[str, Path]) -> dict[str, Any]:
     return small.run_settings(encoders["bert"], epochs=1, method="lei")
 
 
-def without(settings: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name not in names}
+@pytest.fixture
+def find(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> Find:
+    """Searches for the best settings, in one trial and in the same folder by default."""
+    usual = {"out": tmp_path / "search", "trials": 1, "progress": SILENT, **settings}
+    return lambda data=splits, **options: search(data, **{**usual, **options})
 
 
 # Spaces
@@ -98,6 +106,11 @@ def test_a_multiple_of_what_is_not_drawn_itself_is_refused_by_name(factor: str) 
         read_spans(space, "lei")
 
 
+def test_a_setting_is_drawn_once() -> None:
+    with pytest.raises(ConfigError, match=r"^lambda_1 is drawn twice\."):
+        read_spans(["lambda_1=0.1:1", "lambda_2=1,2", "lambda_1 = 0.5,2"], "lei")
+
+
 def test_default_spaces_are_valid_and_other_methods_have_none() -> None:
     for method in SPACES:
         assert _read_space((), resolve_settings("x.csv", None, None, {"method": method}))
@@ -124,9 +137,9 @@ def test_invalid_values_are_refused_before_any_work(options: dict[str, Any], mes
 # Searches
 
 
-def test_the_best_settings_of_all_trials_are_written(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_the_best_settings_of_all_trials_are_written(find: Find, settings: dict[str, Any], tmp_path: Path) -> None:
     said = Saying()
-    best = search(splits, out=tmp_path / "search", trials=4, progress=said, **settings)
+    best = find(trials=4, progress=said)
     trials = [line for line in said.lines if line.startswith("Trial")]
     shape = r"Trial (\d) of 4: lambda_1 ([\d.]+), lambda_2 ([\d.]+): dev macro-F1 (\S+) \(best (\d\.\d{3})\)"
     found = [match.groups() for match in map(re.compile(shape).fullmatch, trials) if match is not None]
@@ -144,14 +157,23 @@ def test_the_best_settings_of_all_trials_are_written(splits: Splits, settings: d
     assert sorted(path.name for path in (tmp_path / "search").iterdir()) == ["best.toml", "search.json", "trials.log"]
 
 
-def test_the_best_settings_can_be_trained_with(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_the_best_settings_can_be_trained_with(
+    find: Find, splits: Splits, settings: dict[str, Any], tmp_path: Path
+) -> None:
     space = ["lambda_1=0.1:1", "layers=1,2", "batch_size=4,8"]
-    best = search(splits, out=tmp_path / "search", trials=1, space=space, progress=SILENT, **settings)
-    others = without(settings, "method", "layers", "batch_size")
+    best = find(space=space, train={"weight_decay": 0.02})
+    others = {name: value for name, value in settings.items() if name not in ("method", "layers", "batch_size")}
     model = train(splits, config=tmp_path / "search/best.toml", progress=SILENT, baseline=False, **others)
     assert model.settings["method"] == "lei"
     assert model.settings["lambda_1"] == best["lambda_1"]
     assert model.settings["network"]["layers"] == best["layers"]
+    assert model.settings["train"]["weight_decay"] == 0.02
+
+
+@given(st.lists(st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()))
+def test_settings_are_read_back_from_toml(values: list[Any]) -> None:
+    settings = {"all": values, **dict(zip("abcdefgh", values, strict=False))}
+    assert tomllib.loads(_to_toml({**settings, "none": None})) == settings
 
 
 def drawn(said: Saying) -> list[str]:
@@ -159,11 +181,10 @@ def drawn(said: Saying) -> list[str]:
     return [line.partition(": ")[2] for line in said.lines if line.startswith("Trial")]
 
 
-def test_an_interrupted_search_draws_the_same(
-    splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_search_draws_the_same(find: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, first, rest = Saying(), Saying(), Saying()
-    search(splits, out=tmp_path / "whole", trials=3, progress=whole, **settings)
+    one, other = tmp_path / "whole", tmp_path / "broken"
+    find(out=one, trials=3, progress=whole)
     calls = iter(range(1))
 
     def train_method(*arguments: Any) -> Any:
@@ -174,70 +195,72 @@ def test_an_interrupted_search_draws_the_same(
     with monkeypatch.context() as patch:
         patch.setattr(fresh.experiments.search, "train_method", train_method)
         with pytest.raises(KeyboardInterrupt):
-            search(splits, out=tmp_path / "broken", trials=3, progress=first, **settings)
+            find(out=other, trials=3, progress=first)
     assert drawn(first) == drawn(whole)[:1]
-    search(splits, out=tmp_path / "broken", trials=3, progress=rest, **settings)
+    find(out=other, trials=3, progress=rest)
     assert drawn(rest) == drawn(whole)[1:]
-    one, other = (tmp_path / name / "best.toml" for name in ("whole", "broken"))
-    assert one.read_text(encoding="utf-8") == other.read_text(encoding="utf-8")
+    written = (one / "best.toml").read_text(encoding="utf-8")
+    assert written == (other / "best.toml").read_text(encoding="utf-8")
+    (one / "best.toml").unlink()  # as if it had ended just before it wrote the file
+    find(out=one, trials=3)
+    assert (one / "best.toml").read_text(encoding="utf-8") == written
 
 
-def test_a_folder_with_another_search_is_refused(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
-    folder = tmp_path / "search"
-    search(splits, out=folder, trials=1, progress=SILENT, **settings)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    others = {**settings, "epochs": 2, "seed": 7, "ratio": 0.5}
+def test_a_search_can_start_again_after_a_full_disk(find: Find) -> None:
+    with full_disk(), pytest.raises(OSError, match="No space left on device"):
+        find()
+    assert find()
+
+
+def test_a_folder_with_another_search_is_refused(find: Find, splits: Splits, tmp_path: Path) -> None:
+    find()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "search").iterdir()}
     with pytest.raises(ConfigError, match=r"holds a search that differs in: epochs, ratio, space, train\.seed\."):
-        search(splits, out=folder, trials=1, space=["lambda_1=0.1:1"], progress=SILENT, **others)
-    rising = {**settings, "schedule": "linear"}  # its epochs affect each step, and are still listed once
-    search(splits, out=tmp_path / "rising", trials=1, progress=SILENT, **rising)
-    with pytest.raises(ConfigError, match=r"differs in: epochs\."):
-        search(splits, out=tmp_path / "rising", trials=1, progress=SILENT, **{**rising, "epochs": 2})
-    fewer = Splits(splits.train[1:], splits.dev, splits.test)
+        find(space=["lambda_1=0.1:1"], epochs=2, seed=7, ratio=0.5)
     with pytest.raises(ConfigError, match=r"differs in: data\."):
-        search(fewer, out=folder, trials=1, progress=SILENT, **settings)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+        find(Splits(splits.train[1:], splits.dev, splits.test))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "search").iterdir()} == before
+    rising = {"out": tmp_path / "rising", "schedule": "linear"}  # its epochs affect each step, and are listed once
+    find(**rising)
+    with pytest.raises(ConfigError, match=r"differs in: epochs\."):
+        find(**rising, epochs=2)
 
 
-def test_a_folder_with_other_files_is_refused(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(find: Find, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
     for place in (tmp_path, tmp_path / "notes.txt"):
         with pytest.raises(OutputError, match=f"^{re.escape(str(place))} .*Choose a.* folder for the search"):
-            search(splits, out=place, trials=1, progress=SILENT, **settings)
+            find(out=place)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_trial_may_diverge(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
-    said, others = Saying(), without(settings, "learning_rate")
-    space = ["learning_rate=0.005,1e30"]
-    best = search(splits, out=tmp_path / "search", trials=6, space=space, progress=said, **others)
+def test_a_trial_may_diverge(find: Find) -> None:
+    said = Saying()
+    best = find(trials=6, space=["learning_rate=0.005,1e30"], progress=said)
     broken = [line for line in drawn(said) if line.startswith("learning_rate 1e+30: ")]
     assert 0 < len(broken) < len(drawn(said)) == 6
     assert all(re.search(r": no result \(.*diverged", line) for line in broken)
     assert best == {"learning_rate": 0.005}
 
 
-def test_a_search_without_any_result_says_so(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
-    others = {**without(settings, "learning_rate"), "progress": SILENT}
+def test_a_search_without_any_result_says_so(find: Find, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Every trial failed"):
-        search(splits, out=tmp_path / "search", trials=2, space=["learning_rate=1e30"], **others)
+        find(trials=2, space=["learning_rate=1e30"])
     assert not (tmp_path / "search/best.toml").exists()
 
 
-def test_invalid_data_end_the_search(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_invalid_data_end_the_search(find: Find, splits: Splits) -> None:
     bare = Splits(tuple(map(small.unmarked, splits.train)), splits.dev, splits.test)
     with pytest.raises(DataError, match=r"^human=0\.5 .*no training document"):
-        search(bare, out=tmp_path / "search", human=0.5, progress=SILENT, **settings)
+        find(bare, human=0.5)
 
 
-def test_documents_without_rationales_are_skipped(toy: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_documents_without_rationales_are_skipped(find: Find, toy: Splits) -> None:
     splits = Splits((*toy.train[:16], *toy.train[-4:]), (*toy.dev[:8], toy.train[-1]), toy.test[:8])
-    others = {**settings, "method": "human", "progress": SILENT}
-    best = search(splits, out=tmp_path / "search", trials=1, space=["weight_decay=0.01:0.1"], **others)
-    assert list(best) == ["weight_decay"]
+    assert list(find(splits, method="human", space=["weight_decay=0.01:0.1"])) == ["weight_decay"]
 
 
-def test_a_search_needs_optuna(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_search_needs_optuna(find: Find, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"fresh search needs optuna\..*fresh-rationales\[search\]"):
-        search("x.csv", out=tmp_path / "search", method="lei", progress=SILENT)
+        find()

@@ -1,23 +1,22 @@
+import contextlib
 import errno
 import fcntl
 import json
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import fresh.experiments.store
+from experiments import full_disk
 from fresh.errors import ConfigError
-from fresh.experiments.store import FAILURE, REPORT, VERSION, BusyError, RunStore
+from fresh.experiments.store import FAILURE, REPORT, VERSION, BusyError, Heartbeat, RunStore
 
 METRICS = {"macro-F1": 0.5}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> RunStore:
-    return RunStore(tmp_path / "runs")
 
 
 def write_report(store: RunStore, text: str) -> None:
@@ -75,15 +74,8 @@ def test_a_report_of_version_1_is_upgraded(store: RunStore) -> None:
     assert store.read_report("key") == now
 
 
-def test_a_full_disk_leaves_no_report(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = Path.write_text
-
-    def full(path: Path, text: str, *args: Any, **more: Any) -> int:
-        write(path, text[:10], *args, **more)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(OSError, match="No space left on device"):
+def test_a_full_disk_leaves_no_report(store: RunStore) -> None:
+    with full_disk(), pytest.raises(OSError, match="No space left on device"):
         store.save_report("key", {"figures": METRICS})
     assert store.read_report("key") is None
     assert list(store.run_folder("key").iterdir()) == []
@@ -167,3 +159,43 @@ def test_a_damaged_plan_is_refused(text: str, store: RunStore) -> None:
     (store.path / "plans/main.json").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"The plan of main in .* is damaged.*`fresh run`"):
         store.read_plan("main")
+
+
+# The progress of running tasks
+
+
+def test_progress_is_shown_until_the_task_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh.experiments.store, "HEARTBEAT_SECONDS", 0.0)
+    heartbeat, seen = Heartbeat(tmp_path / "pulse"), list[str]()
+    heartbeat.path.write_text("network 99%")  # of a worker that was killed
+    with contextlib.suppress(ZeroDivisionError), heartbeat:
+        seen.append(heartbeat.read())
+        with heartbeat.task("scores of train", 8) as advance:
+            seen.append(heartbeat.read())
+            for steps in (3, 5):
+                advance(steps, "a note")
+                seen.append(heartbeat.read())
+        with heartbeat.task("something", None) as advance:
+            advance(1 // 0, "")
+    assert seen == ["", "scores of train 0%", "scores of train 38%", "scores of train 100%"]
+    assert not heartbeat.path.exists()
+
+
+def test_a_heartbeat_is_not_written_too_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(fresh.experiments.store, "write_text", lambda _path, text: written.append(text))
+    monkeypatch.setattr(time, "monotonic", lambda: 7.0)
+    for name, total in (("network", 100), ("scores", None)):  # each new piece of work is written
+        with Heartbeat(tmp_path / "pulse").task(name, total) as advance:
+            advance(3, "")
+            advance(4, "")
+    assert written == ["network 0%", "scores"]
+
+
+def test_a_heartbeat_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file where a folder should be")
+    for path in (tmp_path / "gone" / "pulse" / "key", tmp_path / "file" / "key"):
+        with Heartbeat(path) as heartbeat, heartbeat.task("network", 2) as advance:
+            advance(2, "")
+    assert not (tmp_path / "gone").exists()
+    assert (tmp_path / "file").is_file()

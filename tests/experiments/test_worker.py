@@ -1,5 +1,3 @@
-import errno
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,28 +7,22 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-import fresh.experiments.store
 import fresh.experiments.worker
 import small
-from experiments import metrics, reports, run, run_keys, tasks_of, write_toy
+from experiments import Grid, full_disk, metrics, read_reports, reports, run, run_keys, tasks_of, write_toy
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
-from fresh.experiments.artifacts import train_support_model
-from fresh.experiments.heartbeat import Heartbeat
 from fresh.experiments.run import GridResult
-from fresh.experiments.store import RunStore
+from fresh.experiments.store import Heartbeat, RunStore
 from fresh.experiments.worker import Worker
-from fresh.methods.config import FreshConfig
 from fresh.pipeline import train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Advance
 from fresh.reporting.report import Row
-from fresh.training.loop import RunContext
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # too few epochs
 TWO = ({"scorer": "attention", "discretizer": ["top_k", "contiguous"]},)
-Grid = Callable[..., Path]
 
 
 class Epochs(list[str]):
@@ -56,15 +48,15 @@ def epochs(monkeypatch: pytest.MonkeyPatch) -> Epochs:
     return seen
 
 
-def test_finished_work_is_never_repeated(grid: Grid, tmp_path: Path, epochs: Epochs) -> None:
+def test_finished_work_is_never_repeated(grid: Grid, store: RunStore, epochs: Epochs) -> None:
     path = grid(*TWO)
     assert run(path) == GridResult("grid", 2, {})
-    before = reports(tmp_path / "runs")
+    before = reports(store.path)
     assert epochs == ["support model"] * 2 + ["predictor"] * 4
     assert run(path) == GridResult("grid", 2, {})
     assert run(grid(*TWO, {"scorer": "gradient"})).n_runs == 3
     assert epochs[6:] == ["predictor"] * 2
-    after = reports(tmp_path / "runs")
+    after = reports(store.path)
     assert {key: after[key] for key in before} == before
     assert len(after) == 3
 
@@ -87,10 +79,9 @@ def test_an_interrupted_run_is_resumed(
         assert epochs == whole
 
 
-def test_a_task_of_another_process_is_busy(grid: Grid, tmp_path: Path) -> None:
+def test_a_task_of_another_process_is_busy(grid: Grid, store: RunStore, worker: Worker) -> None:
     [task] = tasks_of(grid({"method": "random"}))
-    worker = Worker(RunStore(tmp_path / "runs"), None)
-    with RunStore(tmp_path / "runs").claim(task.key):
+    with store.claim(task.key):
         assert worker.perform(task).status == "busy"
     first = worker.perform(task)
     assert (first.status, first.seconds > 0) == ("done", True)
@@ -102,8 +93,10 @@ def test_a_task_of_another_process_is_busy(grid: Grid, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_gate_is_kept_until_it_is_cut_in_all_ways(at_once: bool, grid: Grid, tmp_path: Path, epochs: Epochs) -> None:
-    store, cuts = RunStore(tmp_path / "runs"), ["contiguous", "top_k"]
+def test_a_gate_is_kept_until_it_is_cut_in_all_ways(
+    at_once: bool, grid: Grid, store: RunStore, epochs: Epochs, worker: Worker
+) -> None:
+    cuts = ["contiguous", "top_k"]
     if not at_once:
         run(grid({"method": "lei", "discretizer": "contiguous"}))
         assert len(list((store.path / "shared").glob("gate-*/**/*.safetensors"))) == 2
@@ -111,7 +104,7 @@ def test_a_gate_is_kept_until_it_is_cut_in_all_ways(at_once: bool, grid: Grid, t
     assert run(path) == GridResult("grid", 2, {})
     assert epochs == ["lei"] * 2
     assert list((store.path / "shared").glob("gate-*")) == []
-    before, worker = reports(store.path), Worker(store, None)
+    before = reports(store.path)
     for task in tasks_of(path):  # as a process does that planned before others did them
         assert worker.perform(task).status == "done"
     assert run(path) == GridResult("grid", 2, {})
@@ -119,14 +112,14 @@ def test_a_gate_is_kept_until_it_is_cut_in_all_ways(at_once: bool, grid: Grid, t
 
 
 def test_a_gate_without_a_worker_is_removed(
-    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: Epochs
+    grid: Grid, monkeypatch: pytest.MonkeyPatch, epochs: Epochs, store: RunStore
 ) -> None:
-    shared, path = tmp_path / "runs" / "shared", grid({"method": "lei", "discretizer": ["contiguous", "top_k"]})
+    shared, path = store.path / "shared", grid({"method": "lei", "discretizer": ["contiguous", "top_k"]})
     with monkeypatch.context() as patch:
-        patch.setattr(fresh.experiments.artifacts, "remove_folder", lambda _folder: None)
+        patch.setattr(RunStore, "remove_shared", lambda _store, _key: None)
         run(path)
     [left] = shared.glob("gate-*")
-    with RunStore(tmp_path / "runs").claim(left.name):  # another process works on it
+    with store.claim(left.name):  # another process works on it
         run(path)
     assert left.exists()
     run(path)
@@ -134,21 +127,20 @@ def test_a_gate_without_a_worker_is_removed(
     assert epochs == ["lei"] * 2
 
 
-def test_a_gate_is_not_removed_while_another_process_uses_it(grid: Grid, tmp_path: Path) -> None:
-    store = RunStore(tmp_path / "runs")
+def test_a_gate_is_not_removed_while_another_process_uses_it(grid: Grid, store: RunStore, worker: Worker) -> None:
     run(grid({"method": "lei", "discretizer": "contiguous"}))
     [left] = (store.path / "shared").glob("gate-*")
     tasks = tasks_of(grid({"method": "lei", "discretizer": ["contiguous", "top_k"]}))
     [last] = [task for task in tasks if task.kind == "run" and store.read_report(task.key) is None]
     with store.claim(left.name):
-        assert Worker(store, None).perform(last).status == "done"
+        assert worker.perform(last).status == "done"
     assert left.exists()
 
 
 # Failures
 
 
-def test_a_failed_run_does_not_stop_others(grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_does_not_stop_others(grid: Grid, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     path = grid({"name": "ours", "scorer": "attention"}, {"method": "full_text"})
     with monkeypatch.context() as patch:  # the scores are found missing, computed, and cannot be read
         load_scores = Mock(side_effect=[None, RuntimeError("not this time")])
@@ -156,45 +148,39 @@ def test_a_failed_run_does_not_stop_others(grid: Grid, tmp_path: Path, monkeypat
         result = run(path)
     assert result == GridResult("grid", 2, {"toy, ours, seed 0": "RuntimeError: not this time"})
     assert run(path) == result
-    store, [key, _] = RunStore(tmp_path / "runs"), run_keys(path)
+    [key, _] = run_keys(path)
     assert store.read_failure(key) == "RuntimeError: not this time"
     assert "load_scores" in (store.run_folder(key) / "failed.json").read_text(encoding="utf-8")
     assert run(path, retry=True) == GridResult("grid", 2, {})
     assert store.read_failure(key) is None
 
 
-def test_a_full_disk_leaves_no_finished_run(grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_finished_run(grid: Grid, store: RunStore, worker: Worker) -> None:
     path = grid({"name": "ours", "method": "random"}, settings={"epochs": 1})
     [task] = tasks_of(path)
 
-    def full(file: Path, _text: str) -> None:
-        file.with_name(f"{file.name}.partial").write_text('{"ver', encoding="utf-8")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    worker = Worker(RunStore(tmp_path / "runs"), None)
-    with monkeypatch.context() as patch:
-        patch.setattr(fresh.experiments.store, "write_text", full)
+    with full_disk():
         outcome = worker.perform(task)
     assert outcome.status == "failed"
-    assert outcome.error.startswith("OSError: [Errno 28] No space left on device. ")
+    assert outcome.error.startswith("OSError: [Errno 28] No space left on device: ")
     assert "space on that disk" in outcome.error
-    assert reports(tmp_path / "runs") == {}
+    assert reports(store.path) == {}
     assert run(path) == GridResult("grid", 1, {})
 
 
-def test_data_that_changes_during_the_experiment_is_noticed(grid: Grid, toy: Splits, tmp_path: Path) -> None:
+def test_data_that_changes_during_the_experiment_is_noticed(
+    grid: Grid, toy: Splits, tmp_path: Path, worker: Worker
+) -> None:
     tasks = tasks_of(grid({"scorer": "attention"}))
     write_toy(tmp_path / "toy", toy, 40)
     for task in tasks:
-        outcome = Worker(RunStore(tmp_path / "runs"), None).perform(task)
+        outcome = worker.perform(task)
         assert outcome.error.startswith("DataError: The data of toy or its encoder changed during the experiment.")
 
 
-def test_a_full_gpu_is_no_failure(grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_gpu_is_no_failure(grid: Grid, store: RunStore, monkeypatch: pytest.MonkeyPatch, worker: Worker) -> None:
     monkeypatch.setattr(fresh.experiments.worker, "measure", Mock(side_effect=torch.OutOfMemoryError("full")))
     [task] = tasks_of(grid({"method": "random"}, settings={"epochs": 1}))
-    store = RunStore(tmp_path / "runs")
-    worker = Worker(store, None)
     outcome = worker.perform(task)
     assert (outcome.status, outcome.error, outcome.where[:9]) == ("crowded", "OutOfMemoryError: full", "Traceback")
     assert (worker.feature_store, store.read_failure(task.key)) == (None, None)
@@ -203,33 +189,32 @@ def test_a_full_gpu_is_no_failure(grid: Grid, tmp_path: Path, monkeypatch: pytes
 # Reports
 
 
-def test_notes_of_a_support_model_are_reported(grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def note(splits: Splits, config: FreshConfig, context: RunContext) -> SupportModel:
-        context.notes.append("training diverged")
-        return train_support_model(splits, config, context)
+def test_notes_of_a_support_model_are_reported(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = SupportModel.train
 
-    monkeypatch.setattr(fresh.experiments.worker, "train_support_model", note)
+    def note(*about: Any) -> SupportModel:
+        about[-1].notes.append("training diverged")
+        return plain(*about)
+
+    monkeypatch.setattr(SupportModel, "train", note)
     path = grid(*TWO, {"method": "full_text"}, settings={"epochs": 1})
     assert run(path).failures == {}
-    notes = [(RunStore(tmp_path / "runs").read_report(key) or {})["notes"] for key in run_keys(path)]
-    assert notes == [["training diverged"], ["training diverged"], []]
+    assert [report["notes"] for report in read_reports(path)] == [["training diverged"], ["training diverged"], []]
 
 
-def test_equal_runs_are_equal_except_for_durations(grid: Grid, tmp_path: Path) -> None:
+def test_equal_runs_are_equal_except_for_durations(grid: Grid) -> None:
     path = grid({"scorer": "attention"}, {"method": "full_text"}, settings={"epochs": 1})
     for out in ("runs", "again"):
         assert run(path, out).failures == {}
-    for key in run_keys(path):
-        one, other = (RunStore(tmp_path / out).read_report(key) or {} for out in ("runs", "again"))
-        times = {"seconds", "shared seconds", "explain seconds", "finished"}
+    times = {"seconds", "shared seconds", "explain seconds", "finished"}
+    for one, other in zip(read_reports(path), read_reports(path, "again"), strict=True):
         assert one.pop("times").keys() == other.pop("times").keys() == times
         assert one == other
 
 
-def test_only_features_of_whole_documents_are_kept_for_other_tasks(grid: Grid, tmp_path: Path) -> None:
+def test_only_features_of_whole_documents_are_kept_for_other_tasks(grid: Grid, worker: Worker) -> None:
     path = grid({"scorer": "attention"}, {"method": "full_text"}, settings={"epochs": 1, "layers": 1})
     support, scores, ours, full = tasks_of(path)
-    worker = Worker(RunStore(tmp_path / "runs"), None)
     assert worker.perform(support).status == "done"
     assert worker.feature_store is not None
     held = set(worker.feature_store[1]._rows)

@@ -1,12 +1,16 @@
 """Grids that run in seconds, on toy data in files."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import small
 from fresh.data.splits import Splits
@@ -18,6 +22,9 @@ from fresh.experiments.run import GridResult, run_grids
 from fresh.experiments.scheduler import TaskEnd
 from fresh.experiments.store import REPORT, RunStore
 from fresh.experiments.worker import Worker
+
+Grid = Callable[..., Path]
+"""Writes a grid file from rows and other parts."""
 
 
 def write_toy(folder: Path, toy: Splits, n_train: int = 48, n_rest: int = 16) -> Path:
@@ -57,6 +64,20 @@ def toy_grid(folder: Path, toy: Splits, encoder: Path, *rows: Mapping[str, Any],
     return write_grid(folder / "grid.toml", *rows, settings=settings, corpora=corpora, **parts)
 
 
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Fill the disk up within each text file that the block writes."""
+    write = Path.write_text
+
+    def full(path: Path, text: str, *args: Any, **more: Any) -> int:
+        write(path, text[:10], *args, **more)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        yield
+
+
 def metrics(store: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for key in keys:
@@ -64,6 +85,11 @@ def metrics(store: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]
         assert report is not None, f"{key} is not done"
         found[key] = report["figures"]
     return found
+
+
+def read_reports(path: Path, out: str | Path = "runs") -> list[dict[str, Any]]:
+    """Read the reports of a grid in a folder beside its file; empty for runs that are not done."""
+    return [RunStore(path.parent / out).read_report(key) or {} for key in run_keys(path)]
 
 
 def reports(folder: Path) -> dict[str, int]:

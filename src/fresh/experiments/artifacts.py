@@ -1,6 +1,5 @@
 """Work that runs share: support models, gates, and the scores of all documents, each made once."""
 
-import contextlib
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,19 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from fresh._io import atomic_write
-from fresh.attribution.support_model import SUPPORT, SupportModel
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
-from fresh.experiments.store import BusyError, RunStore
 from fresh.methods.bastings import Bastings
 from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, GateConfig, LeiConfig
 from fresh.methods.joint import fit_joint
 from fresh.methods.lei import Lei
 from fresh.methods.rationales import build_scorer, score_all
-from fresh.persistence import remove_folder
 from fresh.rationale import Words
 from fresh.training.checkpoint import is_training_complete
-from fresh.training.config import ClassifierConfig, TrainConfig
+from fresh.training.config import TrainConfig
 from fresh.training.loop import RunContext, inference_precision
 
 PARTS = ("train", "dev", "test")
@@ -49,11 +46,6 @@ class StoredScores:
 
 def _document_key(document: Document) -> DocumentKey:
     return document.id, document.words, document.query
-
-
-def train_support_model(splits: Splits, config: ClassifierConfig, context: RunContext) -> SupportModel:
-    """Train a support model, or load or resume the one in the context's folder."""
-    return SupportModel.train(splits.train, splits.dev, config, context.with_name(SUPPORT))
 
 
 def is_trained(config: TrainConfig, context: RunContext) -> bool:
@@ -111,9 +103,3 @@ def _read_part(arrays: Mapping[str, np.ndarray], part: str, splits: Splits) -> I
     columns = np.split(scores, ends[:-1]), arrays[f"{part} targets"].tolist(), arrays[f"{part} read"].tolist()
     for document, own, target, n_read in zip(documents, *columns, strict=True):
         yield _document_key(document), Saliency(own, target, document.id, None if n_read < 0 else n_read)
-
-
-def remove_shared(store: RunStore, key: str) -> None:
-    """Delete shared work, unless another process is using it."""
-    with contextlib.suppress(BusyError), store.claim(key):
-        remove_folder(store.shared_folder(key))

@@ -1,8 +1,8 @@
 """The data of a figure: its settings, and its panels, lines and points as numbers."""
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -40,12 +40,12 @@ DEFAULTS: dict[Kind, dict[str, str]] = {
     "scatter": {"x": "kept", "y": MAIN_METRIC, "by": "row"},
     "evp": {"x": TRIALS, "y": DEV_METRIC, "by": "row"},
 }
-KNOWN_BEFORE = ("row", "corpus", "seed", "method", "reads")
-"""What is known about a run before its settings are resolved."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class FigureConfig:
+    """What is drawn, and from which runs; an empty field of the layout takes the default of the kind."""
+
     kind: Kind = "lines"
     # lines: a metric over a setting; scatter: two metrics, one mark a run; evp: expected validation performance, the
     # best score of a search after each number of trials
@@ -53,12 +53,6 @@ class _Layout:
     y: str = ""  # the vertical axis: a metric
     by: str = ""  # the settings that make lines or marks, separated by commas
     panels: str = "corpus"  # the setting that makes panels
-
-
-@dataclass(frozen=True, slots=True)
-class FigureConfig(_Layout):
-    """What is drawn, and from which runs; an empty field of the layout takes the default of the kind."""
-
     where: Mapping[str, str] = field(default_factory=dict)
     """Draw only runs with these settings; several values are separated by commas."""
     against: tuple[str, ...] = ()  # rows whose mean is drawn as a flat line
@@ -75,6 +69,11 @@ class FigureConfig(_Layout):
         """Return the display name of an axis, a panel or a line."""
         return self.names.get(name, name)
 
+    def line_name(self, run: RunResult) -> str:
+        """Return the name of the line of a run; all trials of a search are one line."""
+        values = [TRIAL.sub("", value) for value in run.label(self.by.split(","))]
+        return ", ".join(value for value in values if value != MISSING) or MISSING
+
 
 def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -> FigureConfig:
     """Combine the [figure] of a grid file with options, which override it."""
@@ -83,11 +82,10 @@ def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -
     names: dict[str, Any] = {}
     for source in (of_grid, options):
         names |= _check_table(source.get("names", {}), "names", "{ ratio = 'share of words' }")
-    values = {**(of_grid if same_kind else {}), **options, "names": names}
+    values = {**(of_grid if same_kind else {}), **options}
     check_known(values, "a setting of a figure", [item.name for item in fields(FigureConfig)])
-    own = [item.name for item in fields(_Layout)]
-    layout = from_mapping(_Layout, {name: value for name, value in values.items() if name in own})
-    against, where = values.get("against", ()), _check_table(values.get("where", {}), "where", "{ method = 'lei' }")
+    where = _check_table(values.pop("where", {}), "where", "{ method = 'lei' }")
+    against, _ = values.pop("against", ()), values.pop("names", {})
     if not isinstance(against, str | Sequence):
         raise ConfigError(f"against must be the name of a row, or a list of names, got {against!r}.")
     rows = (against,) if isinstance(against, str) else tuple(map(str, against))
@@ -95,7 +93,7 @@ def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -
         if not isinstance(text, str):
             raise ConfigError(f"names must be text, got {text!r} for {name!r}. Quote a name that contains dots.")
     chosen = {name: ",".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for name, v in where.items()}
-    return FigureConfig(**asdict(layout), where=chosen, against=rows, names=names)
+    return replace(from_mapping(FigureConfig, values), where=chosen, against=rows, names=names)
 
 
 def _check_table(value: Any, name: str, example: str) -> Mapping[str, Any]:
@@ -191,7 +189,7 @@ def figure_data(results: Sequence[RunResult], config: FigureConfig) -> FigureDat
     points_of = {"lines": _points_over_setting, "scatter": _points_of_runs, "evp": _points_of_searches}[config.kind]
     panels: list[Panel] = []
     for name, runs in group_by(chosen, lambda run: format_value(run.get(config.panels))).items():
-        lines = (Line(own, tuple(points_of(same, config))) for own, same in group_by(runs, line_name(config)).items())
+        lines = (Line(own, tuple(points_of(same, config))) for own, same in group_by(runs, config.line_name).items())
         if drawn := tuple(line for line in lines if line.points):
             panels.append(Panel(name, drawn, tuple(_levels(results, config, name))))
     if not panels:
@@ -205,17 +203,6 @@ def _check_config(results: Sequence[RunResult], config: FigureConfig) -> None:
     check_names(results, [config.x, *settings] if config.kind == "lines" else settings)
     check_metrics(results, [config.y, config.x] if config.kind == "scatter" else [config.y])
     check_known(config.against, "a row of this experiment", list(dict.fromkeys(result.row for result in results)))
-
-
-def line_name(config: FigureConfig) -> Callable[[RunResult], str]:
-    """Return a function that names the line of a run; all trials of a search are one line."""
-    names = config.by.split(",")
-
-    def name_of(run: RunResult) -> str:
-        values = [TRIAL.sub("", value) for value in run.label(names)]
-        return ", ".join(value for value in values if value != MISSING) or MISSING
-
-    return name_of
 
 
 def _mean_point(x: float, values: Sequence[float], runs: Sequence[RunResult]) -> Point:
@@ -267,8 +254,7 @@ def _levels(results: Sequence[RunResult], config: FigureConfig, panel: str) -> I
 
 def _remarks(runs: Sequence[RunResult], config: FigureConfig) -> Iterator[str]:
     if config.kind == "lines":
-        name_of = line_name(config)
-        points = group_by(runs, lambda run: (*run.label([config.panels, config.x]), name_of(run)))
+        points = group_by(runs, lambda run: (*run.label([config.panels, config.x]), config.line_name(run)))
         mixed = dict.fromkeys(name for same in points.values() for name in differing_settings(same))
         if names := ", ".join(mixed):
             yield f"Runs of one point also differ in: {names}. Separate them with `by`, or choose some with `where`."
@@ -300,7 +286,7 @@ def check_figure(of_grid: Mapping[str, Any], specs: "Sequence[RunSpec]") -> Iter
         config = read_figure_config(of_grid, {})
         _check_config(results, config)
         # Before a run, only these conditions are certain: a setting may still be converted, or take its default.
-        if set(config.where) <= set(KNOWN_BEFORE):
+        if set(config.where) <= {"row", "corpus", "seed", "method", "reads"}:
             figure_data(results, config)
     except ConfigError as error:
         yield from (f"[figure]: {problem}" for problem in str(error).splitlines())

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING
@@ -117,12 +116,16 @@ def _check_parts(content: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} must be a table, as in [{name}]."
         elif name.startswith("corpora.") and not all(isinstance(file, str) for file in _as_list(table.get("data", []))):
             yield f"[{name}]: data must name one or more files, got {table['data']!r}."
-    documents = content.get("documents", 1)
-    if not isinstance(documents, int) or isinstance(documents, bool) or documents < 1:
-        yield f"documents must be a whole number of at least 1, got {documents!r}."
+    if problem := _check_count("documents", content.get("documents", 1)):
+        yield problem
     name = str(content.get("name", "grid"))
-    if Path(name).name != name or not name.isprintable():
+    if Path(name).name != name or name in ("", "..") or not name.isprintable():
         yield f"name must be a valid file name, got {name!r}."
+
+
+def _check_count(name: str, value: Any) -> str | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return None if is_count else f"{name} must be a whole number of at least 1, got {value!r}."
 
 
 def _check_names(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
@@ -171,7 +174,7 @@ def _check_method(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> I
     methods = _as_list(overrides.get("method", []))
     unknown = [str(method) for method in methods if method not in METHODS]
     yield from (f"`overrides`: {suggest(method, 'a method', METHODS)}" for method in unknown)
-    own = [_as_list(_short_names(row)["method"]) for row in content["rows"] if "method" in row]
+    own = [_as_list(row["method"]) for row in content["rows"] if "method" in row]
     if methods and not unknown and any(given != methods for given in own):
         hint = "The table would be mislabeled. Remove it, or add a row with that method to the file."
         yield f"`overrides`: method cannot be changed, because some rows set another method. {hint}"
@@ -338,18 +341,19 @@ def draw_trials(
     draw, n_trials = row.get("draw", {}), row.get("trials", N_TRIALS)
     if not isinstance(draw, Mapping):
         raise ConfigError(f"draw must be a table, as in draw = {{ lambda_1 = '0.01:1:log' }}, got {draw!r}.")
-    if not isinstance(n_trials, int) or n_trials < 1:
-        raise ConfigError(f"trials must be a whole number of at least 1, got {n_trials!r}.")
+    if problem := _check_count("trials", n_trials):
+        raise ConfigError(problem)
     if not draw:
         if "trials" in row:
             raise ConfigError("trials needs draw, which says what is drawn.")
         yield "", {}
         return
     ranges = {name: values for name, values in _short_names(draw).items() if name not in overrides}
+    for name, values in ranges.items():
+        factor = str(values).partition("*")[2].strip()
+        if factor in overrides:
+            raise ConfigError(f"`overrides`: {name} is drawn as a multiple of {factor}. Set both of them, or neither.")
     spans = read_spans([f"{name}={values}" for name, values in ranges.items()], method)
-    for span in spans:
-        if not all(map(math.isfinite, (span.low, span.high, *span.choices))):
-            raise ConfigError(f"{span.name} can be drawn from finite numbers only, got {ranges[span.name]!r}.")
     # A generator for each setting, seeded by its name: adding a setting to `draw` leaves the values of the others, and
     # adding trials leaves the first ones, so that their runs keep their keys and are not repeated.
     generators = [np.random.default_rng((seed, zlib.crc32(span.name.encode()))) for span in spans]

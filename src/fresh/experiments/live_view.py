@@ -63,11 +63,11 @@ class LiveView:
 
     def __init__(self, store: RunStore, experiments: Sequence[str], n_tasks: int, n_workers: int) -> None:
         self.console: Console = _Console(stderr=True)
-        self.store, self.experiments = store, experiments
+        self.store, self.title = store, ", ".join(experiments)
         self.left: dict[str, Task] = {}
         self.n_tasks, self.estimate = n_tasks, _TimeEstimate(n_workers)
-        self.running: dict[str, tuple[Task, float]] = {}  # with the times when they were started
-        self.elsewhere: dict[str, Task] = {}
+        # With the times when they were started; None for tasks of other processes.
+        self.running: dict[str, tuple[Task, float | None]] = {}
         self.failures: list[str] = []
         self.results = {result.key: result for name in experiments for result in read_results(store, name)}
         self._live = Live(console=self.console, refresh_per_second=2, get_renderable=self.render)
@@ -83,7 +83,7 @@ class LiveView:
         if self.console.is_terminal:
             self._live.stop()
         # After an interrupt, workers are ended before they can delete their heartbeats.
-        for key in self.running:
+        for key in self._own():
             self.store.heartbeat(key).remove()
         self._closed.set()
         if self.reminder.is_alive():
@@ -96,7 +96,7 @@ class LiveView:
             n_runs, n_at_once = sum(task.kind == "run" for task in tasks), min(len(tasks), self.estimate.n_workers)
             runs = f"{n_runs} of {plural(len(self.results), 'run')} to do"
             counts = f"{runs} ({len(tasks)} of {plural(self.n_tasks, 'task')})"
-            self.say(f"{', '.join(self.experiments)}: {counts}, {n_at_once} at a time.")
+            self.say(f"{self.title}: {counts}, {n_at_once} at a time.")
             self.reminder.start()
 
     def on_start(self, task: Task) -> None:
@@ -105,8 +105,7 @@ class LiveView:
 
     def on_busy(self, task: Task) -> None:
         """Show a task as running in another process."""
-        self.running.pop(task.key, None)
-        self.elsewhere[task.key] = task
+        self.running[task.key] = task, None
 
     def on_crowded(self, task: Task, is_last: bool) -> None:
         """Report that a GPU was full, and whether the task now waits until it can run alone."""
@@ -123,13 +122,12 @@ class LiveView:
         """Show the result of a task."""
         self.running.pop(task.key, None)
         self.left.pop(task.key, None)
-        self.elsewhere.pop(task.key, None)
         if outcome.status == "failed":
             self.failures.append(f"{task}: {outcome.error}")
             result = f"failed: {outcome.error}"
         else:
             self.estimate.add(task, outcome.seconds)
-            metrics = (self.store.read_report(task.key) or {"figures": {}})["figures"] if task.kind == "run" else {}
+            metrics = (self.store.read_report(task.key) or {"figures": {}})["figures"]  # empty for shared work
             if task.kind == "run":
                 self.results[task.key] = replace(self.results[task.key], metrics=metrics)
             result = f"{MAIN_METRIC} {short(metrics[MAIN_METRIC])}" if MAIN_METRIC in metrics else "done"
@@ -146,24 +144,24 @@ class LiveView:
             if time.monotonic() - self._last_line >= QUIET_SECONDS:
                 self.say("\n".join([self._status(), *self.in_progress()]))
 
+    def _own(self) -> dict[str, float]:
+        # When the running tasks of this process were started.
+        return {key: started for key, (_, started) in list(self.running.items()) if started is not None}
+
     def _status(self) -> str:
-        elapsed = {task.key: time.time() - started for task, started in list(self.running.values())}
+        elapsed = {key: time.time() - started for key, started in self._own().items()}
         seconds = self.estimate.remaining(list(self.left.values()), elapsed)
         left = "" if not seconds else f", about {_format_duration(seconds)} left"
-        return (
-            f"{', '.join(self.experiments)}: {self.n_tasks - len(self.left)}/{plural(self.n_tasks, 'task')} done{left}"
-        )
+        return f"{self.title}: {self.n_tasks - len(self.left)}/{plural(self.n_tasks, 'task')} done{left}"
 
     def in_progress(self) -> list[str]:
-        """List the running tasks, including those of other processes, with their durations and progress."""
-        running = list(self.running.values())
-        lines = [self._line(task, _format_duration(time.time() - started), started) for task, started in running]
-        others = [task for key, task in list(self.elsewhere.items()) if key not in self.running]
-        return [*lines, *(self._line(task, "another process") for task in others)]
-
-    def _line(self, task: Task, what: str, since: float = 0.0) -> str:
-        progress = self.store.heartbeat(task.key).read(since)
-        return f"  {task} ({', '.join(filter(None, (what, progress)))})"
+        """List the running tasks with their durations and progress, those of other processes at the end."""
+        lines: list[str] = []
+        for task, started in sorted(self.running.values(), key=lambda pair: pair[1] is None):
+            what = "another process" if started is None else _format_duration(time.time() - started)
+            progress = self.store.heartbeat(task.key).read(started or 0.0)
+            lines.append(f"  {task} ({', '.join(filter(None, (what, progress)))})")
+        return lines
 
     def render(self) -> Group:
         """Draw everything; in a small terminal, the table is cut."""

@@ -18,7 +18,7 @@ from fresh.errors import ConfigError
 from fresh.experiments.plan import Task
 from fresh.experiments.scheduler import TaskEnd
 from fresh.experiments.store import RunStore
-from fresh.experiments.worker import Outcome, Worker
+from fresh.experiments.worker import Worker
 
 # On an H200, a worker with mpnet took 15 to 28 GB on Movies and 10 to 15 GB on Evidence Inference.
 GB_PER_WORKER = 16  # GPU memory to plan for each worker
@@ -86,7 +86,8 @@ class LocalExecutor:
         try:
             worker.connection.send(task)
         except OSError:  # the process died while it was idle
-            self._lost.append(self._remove(worker))
+            self._end([worker])
+            self._lost.append(task)
 
     def _add_worker(self) -> _WorkerProcess:
         # Not fork: CUDA cannot be used in the child of a process that has used it.
@@ -102,26 +103,19 @@ class LocalExecutor:
         self.workers.append(worker)
         return worker
 
-    def _remove(self, worker: _WorkerProcess) -> Task:
-        self.workers.remove(worker)
-        worker.connection.close()
-        worker.process.join()
-        assert worker.task is not None
-        return worker.task
-
     def wait(self) -> TaskEnd:
         """Wait until a process ends a task, or dies."""
         if self._lost:
             return TaskEnd(self._lost.popleft(), None)
         busy = {worker.connection: worker for worker in self.workers if worker.task is not None}
         worker = busy[next(ready for ready in wait(list(busy)) if isinstance(ready, Connection))]
-        try:
-            outcome: Outcome = worker.connection.recv()
-        except (EOFError, OSError):
-            return TaskEnd(self._remove(worker), None)
         task, worker.task = worker.task, None
         assert task is not None
-        return TaskEnd(task, outcome)
+        try:
+            return TaskEnd(task, worker.connection.recv())
+        except (EOFError, OSError):
+            self._end([worker])
+            return TaskEnd(task, None)
 
     def release_idle(self) -> None:
         """End all idle processes but one: each holds some GPU memory."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -138,27 +137,17 @@ def label_tasks(tasks: Sequence[Task]) -> list[Task]:
     return labeled
 
 
-def _count_layers(encoder: str) -> int:
-    return int(load_encoder(encoder).model.config.num_hidden_layers)
-
-
 @dataclass(frozen=True, slots=True)
 class _RunChecker:
     sources: Sources
     known: dict[tuple[str, str], Any] = field(default_factory=dict)
-    """The number of layers of each encoder, and the summary of each corpus, or why it cannot be read."""
+    """The configuration of each encoder, and the summary of each corpus, or why it cannot be read."""
 
     def check_all(self, runs: Sequence[tuple[RunSpec, RunSettings]], errors: dict[str, list[RunSpec]]) -> None:
         # Sorted, so that each corpus is read once: only a few are kept in memory.
         for spec, run in sorted(runs, key=lambda pair: (pair[0].corpus, pair[0].seed)):
             try:
-                network = run.method.network
-                n_layers = self._once("encoder", network.encoder, partial(_count_layers, network.encoder))
-                if network.layers != "all" and network.layers > n_layers:
-                    about = f"at most {n_layers} for the encoder {network.encoder}, got {network.layers}"
-                    raise ConfigError(f"layers must be all or {about}.")
-                self._once("corpus", self.sources.key(spec, run), partial(self.sources.summary, spec, run))
-                self._check_method(spec, run)
+                self._check(spec, run)
             except (ValueError, OSError, MissingExtraError) as error:
                 errors.setdefault(str(error), []).append(spec)
 
@@ -173,9 +162,14 @@ class _RunChecker:
             raise self.known[kind, name]
         return self.known[kind, name]
 
-    def _check_method(self, spec: RunSpec, run: RunSettings) -> None:
-        # Missing extras, too many folds, and missing human rationales are refused.
-        config = run.method
+    def _check(self, spec: RunSpec, run: RunSettings) -> None:
+        # Too many layers, missing data, missing extras, too many folds, and missing human rationales are refused.
+        config, network = run.method, run.method.network
+        encoder = self._once("encoder", network.encoder, lambda: load_encoder(network.encoder).model.config)
+        if network.layers != "all" and network.layers > encoder.num_hidden_layers:
+            about = f"at most {encoder.num_hidden_layers} for the encoder {network.encoder}, got {network.layers}"
+            raise ConfigError(f"layers must be all or {about}.")
+        self._once("corpus", self.sources.key(spec, run), lambda: self.sources.summary(spec, run))
         human = config.tagging.human if isinstance(config, FreshConfig) else getattr(config, "human", 0.0)
         if isinstance(config, FreshConfig):
             check_ready(config)

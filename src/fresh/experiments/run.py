@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fresh.errors import ConfigError
-from fresh.experiments.artifacts import remove_shared
 from fresh.experiments.grid import Grid, check_grid
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.live_view import LiveView
@@ -67,7 +66,7 @@ def run_grids(
     for gate in (task for task in tasks if task.kind == "gate" and store.shared_folder(task.key).exists()):
         is_done = [store.read_report(task.key) is not None for task in tasks if gate.key in task.needs]
         if is_done == [True] * len(RATIO_DISCRETIZERS):
-            remove_shared(store, gate.key)
+            store.remove_shared(gate.key)
     results: list[GridResult] = []
     for name, plan in plans.items():
         runs = [task for task in plan if task.kind == "run"]

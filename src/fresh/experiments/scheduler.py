@@ -68,7 +68,6 @@ class Scheduler:
     """Number of tasks that must have ended before a task that ran out of memory is tried again."""
     retry_alone: list[Task] = field(default_factory=list)
     """Tasks that ran out of memory too often, which run alone when all others are done."""
-    is_alone: bool = False  # whether a task of `retry_alone` is running
 
     def run(self, tasks: Sequence[Task]) -> dict[str, str]:
         """Do all tasks, each of which comes after those that it needs, and return why each failed task failed.
@@ -82,7 +81,6 @@ class Scheduler:
             if not self.running and self.retry_after:
                 self.retry_after.clear()  # there is no other task left to wait for
             elif not self.running and self.retry_alone:
-                self.is_alone = True
                 self.executor.release_idle()
                 self._start(self.retry_alone.pop(0))
             if self.running:
@@ -111,12 +109,11 @@ class Scheduler:
             if len(self.running) >= min(self.executor.n_workers, self.limit or self.executor.n_workers):
                 return
             lost = next((need for need in task.needs if need in self.failed), None)
+            is_due = len(self.done) + len(self.failed) >= self.retry_after.get(task.key, 0)
             if lost is not None:
                 self.pending.remove(task)
                 self._fail(task, self.failed[lost])
-            elif self.done.issuperset(task.needs) and len(self.done) + len(self.failed) >= self.retry_after.get(
-                task.key, 0
-            ):
+            elif is_due and self.done.issuperset(task.needs):
                 self.pending.remove(task)
                 self._start(task)
 
@@ -128,7 +125,7 @@ class Scheduler:
 
     def _handle(self, end: TaskEnd) -> None:
         task, outcome = end
-        was_alone, self.is_alone = self.is_alone, False
+        was_alone = self.n_crowded[task.key] == MAX_CROWDED
         queue = self.retry_alone if was_alone else self.pending
         self.running.discard(task.key)
         if outcome is None:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -55,7 +56,9 @@ def read_spans(space: Iterable[str], method: str) -> list[Span]:
     parts = [text.partition("*") for text in space]
     spans = [replace(read_span(own, method), factor=factor.strip() if star else None) for own, star, factor in parts]
     drawn = [span.name for span in spans if span.factor is None]
-    for span in spans:
+    for place, span in enumerate(spans):
+        if any(other.name == span.name for other in spans[:place]):
+            raise ConfigError(f"{span.name} is drawn twice. Give all of its values at once.")
         if span.factor not in (None, *drawn):
             raise ConfigError(f"{span.name} is a multiple of {span.factor!r}, which is not drawn by itself. Draw it.")
     return spans
@@ -80,14 +83,16 @@ def read_span(text: str, method: str) -> Span:
         raise ConfigError(f"{name} must be a whole number. Write {name}=one,two,three, with numbers.")
     try:
         if ":" not in values:
-            return Span(name, tuple(map(float, values.split(","))))
-        low, high, *scale = values.split(":")
-        span = Span(name, (), float(low), float(high), scale == ["log"])
+            span = Span(name, tuple(map(float, values.split(","))))
+        else:
+            low, high, *scale = values.split(":")
+            span = Span(name, (), float(low), float(high), scale == ["log"])
     except ValueError:
         span = Span(name)
-    if not span.low < span.high or (span.log and span.low <= 0) or values.count(":") > 1 + span.log:
+    is_range = span.low < span.high and (span.low > 0 or not span.log) and values.count(":") == 1 + span.log
+    if not (span.choices or is_range) or not all(map(math.isfinite, (span.low, span.high, *span.choices))):
         forms = "name=low:high, name=low:high:log or name=one,two,three"
-        raise ConfigError(f"{text!r} cannot be searched. Write {forms}, with numbers.")
+        raise ConfigError(f"{text!r} cannot be searched. Write {forms}, with finite numbers.")
     return span
 
 
@@ -123,20 +128,26 @@ def search(
     drawn = [f"{span} * {span.factor}" if span.factor else repr(span) for span in spans]
     study = _open_study(optuna, Path(out), {**own, **lasting, "space": drawn})
     # Written with the best values, so that `fresh train --config best.toml` trains the same model.
-    fixed = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
+    of_file = {} if config is None else read_toml(Path(config))
+    fixed = {**dict(flatten(of_file)), **dict(flatten(settings)), "method": run.config.method}
+    named = {name.rpartition(".")[2]: value for name, value in fixed.items()}
     context = RunContext(progress=progress, feature_store=FeatureStore(run.method.train.engine))
-    while len(_finished_trials(study)) < trials:
-        result = _run_trial(optuna, study, spans, splits, run, context)
-        progress.say(f"Trial {len(_finished_trials(study))} of {trials}: {result}")
-        if _has_best(study):
-            named = {name.rpartition(".")[2]: value for name, value in {**fixed, "method": run.config.method}.items()}
-            best = {**named, **scale(study.best_params, spans)}
-            lines = [f"{name} = {json.dumps(value)}\n" for name, value in best.items() if value is not None]
-            write_text(Path(out) / BEST_FILE, "".join(lines))
-    # Optuna raises an error of its own for the best of no finished trial.
-    if not _has_best(study):
+    while True:
+        n_done, best = len(_finished_trials(study)), _best_values(study, spans)
+        if best:  # before the first trial, too: an interrupted search may have ended before it wrote the file
+            write_text(Path(out) / BEST_FILE, _to_toml({**named, **best}))
+        if n_done >= trials:
+            break
+        progress.say(f"Trial {n_done + 1} of {trials}: {_run_trial(optuna, study, spans, splits, run, context)}")
+    if not best:
         raise ConfigError("Every trial failed. Search other values, or a lower learning_rate.")
-    return scale(study.best_params, spans)
+    return best
+
+
+def _to_toml(values: Mapping[str, Any]) -> str:
+    # TOML reads strings as JSON does, but it has no surrogate pairs, and refuses DEL.
+    texts = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items() if value is not None}
+    return "".join(f"{name} = {text}\n" for name, text in texts.items()).replace("\x7f", "\\u007f")
 
 
 def _read_space(space: Sequence[str], run: RunSettings) -> list[Span]:
@@ -161,8 +172,8 @@ def _open_study(optuna: Any, folder: Path, about: dict[str, Any]) -> Any:
             raise ConfigError(f"{folder} holds a search that differs in: {changed}. Choose another folder.")
     else:
         check_output_folder(folder, "the search")
-    folder.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps(about, indent=2), encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(note, json.dumps(about, indent=2))
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     journal = optuna.storages.journal.JournalFileBackend(str(folder / TRIALS_FILE))
     storage = optuna.storages.JournalStorage(journal)
@@ -203,5 +214,7 @@ def _finished_trials(study: Any) -> list[Any]:
     return [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
 
 
-def _has_best(study: Any) -> bool:
-    return any(trial.value is not None for trial in _finished_trials(study))
+def _best_values(study: Any, spans: Sequence[Span]) -> dict[str, float]:
+    # Optuna raises an error of its own for the best of no trial with a result.
+    has_best = any(trial.value is not None for trial in _finished_trials(study))
+    return scale(study.best_params, spans) if has_best else {}

@@ -17,11 +17,9 @@ from fresh._io import write_text
 from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Example
 from fresh.errors import DataError
-from fresh.evaluation.warnings import drop_too_long_splits
 from fresh.experiments.grid import RunSpec, short_hash
 from fresh.experiments.store import RunStore, read_record
-from fresh.methods.baselines import keep_annotated
-from fresh.pipeline import RunSettings, read_splits
+from fresh.pipeline import RunSettings, drop_unusable, read_splits
 from fresh.progress import SILENT
 
 N_IN_MEMORY = 2  # number of corpora that are kept in memory
@@ -61,14 +59,9 @@ class Sources:
 
     def usable_splits(self, spec: RunSpec, run: RunSettings) -> Splits:
         """Read the corpus of a run without the documents that the run cannot use."""
-        needs_rationales, skip_bad = spec.method == "human", run.config.data.skip_bad
-
-        def read() -> Splits:
-            splits = drop_too_long_splits(self.splits(spec, run), run.method.network, skip_bad, SILENT)
-            return keep_annotated(splits, SILENT) if needs_rationales else splits
-
-        key = short_hash([self.key(spec, run), asdict(run.method.network), skip_bad, needs_rationales])
-        return _remember(self.usable_in_memory, key, read)
+        about = [self.key(spec, run), asdict(run.method.network), run.config.data.skip_bad, spec.method == "human"]
+        usable, key = self.usable_in_memory, short_hash(about)
+        return _remember(usable, key, lambda: drop_unusable(self.splits(spec, run), run, SILENT))
 
     def summary(self, spec: RunSpec, run: RunSettings) -> CorpusSummary:
         """Summarize the corpus of a run, from the cache if its files have not changed."""

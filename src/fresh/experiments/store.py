@@ -1,16 +1,18 @@
-"""The folder of runs: reports, failures, plans, and locks of running tasks."""
+"""The folder of runs: reports, failures, plans, and the locks and the progress of running tasks."""
 
 import fcntl
 import json
+import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, Self, TypeGuard
 
 from fresh._io import write_text
 from fresh.errors import ConfigError, FreshError
-from fresh.experiments.heartbeat import Heartbeat
+from fresh.progress import Advance
 
 REPORT, FAILURE, PLANS = "report.json", "failed.json", "plans"
 SECONDS_FILE = "seconds.json"
@@ -21,6 +23,8 @@ PLAN_FIELDS = {"key", "row", "corpus", "seed", "settings"}  # what a plan says a
 VERSION = 2
 """Version of reports. Version 1, which had durations among the metrics, is read too; runs of others are repeated."""
 READABLE = (1, VERSION)
+HEARTBEAT_SECONDS = 2.0  # minimum number of seconds between two heartbeats
+CLOCK_SLACK = 1.0  # seconds by which the clock of the file system may be slow
 
 
 class StoreDeletedError(FreshError, ValueError):
@@ -29,6 +33,55 @@ class StoreDeletedError(FreshError, ValueError):
 
 class BusyError(Exception):
     """Another process is working on this task."""
+
+
+class Heartbeat:
+    """Shows the progress of a task, in a file that exists only while the block lasts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.last = path, 0.0
+
+    def __enter__(self) -> Self:
+        self.remove()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.remove()
+
+    def say(self, line: str) -> None:
+        """Ignore a message."""
+
+    @contextmanager
+    def task(self, name: str, total: int | None) -> Iterator[Advance]:
+        """Start a piece of work, and report how much of it is done."""
+        n_done = 0
+
+        def advance(steps: int, _note: str) -> None:
+            nonlocal n_done
+            n_done += steps
+            if time.monotonic() - self.last >= HEARTBEAT_SECONDS:
+                self._write(f"{name} {n_done / total:.0%}" if total else name)
+
+        self._write(f"{name} 0%" if total else name)
+        yield advance
+
+    def _write(self, text: str) -> None:
+        self.last = time.monotonic()
+        with suppress(OSError):  # a full disk must not stop the task
+            self.path.parent.mkdir(exist_ok=True)
+            write_text(self.path, text)
+
+    def remove(self) -> None:
+        """Delete the file, perhaps that of a worker that was killed."""
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+    def read(self, since: float = 0.0) -> str:
+        """Read the progress; empty if there is none since the task started, as after a worker was killed."""
+        try:
+            return self.path.read_text(encoding="utf-8") if self.path.stat().st_mtime >= since - CLOCK_SLACK else ""
+        except (OSError, ValueError):
+            return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +114,11 @@ class RunStore:
             except BlockingIOError as error:
                 raise BusyError(key) from error
             yield
+
+    def remove_shared(self, key: str) -> None:
+        """Delete work that runs share, unless another process is using it."""
+        with suppress(BusyError), self.claim(key):
+            shutil.rmtree(self.shared_folder(key), ignore_errors=True)
 
     def read_report(self, key: str) -> dict[str, Any] | None:
         """Read the report of a finished run, in the current form."""

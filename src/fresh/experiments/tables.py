@@ -58,11 +58,6 @@ class Cell:
         """Mean over the runs that are done."""
         return statistics.fmean(self.values)
 
-    @property
-    def deviation(self) -> float | None:
-        """Sample standard deviation over the runs; None for a single run."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
-
     def relative_to(self, reference: Sequence[float], mixed: Iterable[str] = ()) -> "Cell":
         """Divide by the mean of a reference, whose runs may be `mixed`; without one, or by 0, the cell is empty."""
         mean = statistics.fmean(reference) if reference else 0.0
@@ -117,10 +112,11 @@ class PivotTable:
         """Return each cell with full precision."""
         for (row, column), cell in self.cells.items():
             about = dict(zip((*self.row_names, *self.column_names), (*row, *column), strict=True))
-            values: dict[str, object] = {"mean": "", "min": "", "max": "", "standard deviation": ""}
+            values: dict[str, object] = dict.fromkeys(("mean", "min", "max", "standard deviation"), "")
             if cell.values:
                 values |= {"mean": cell.mean, "min": min(cell.values), "max": max(cell.values)}
-                values["standard deviation"] = "" if cell.deviation is None else cell.deviation
+            if len(cell.values) > 1:
+                values["standard deviation"] = statistics.stdev(cell.values)
             mixed = {"differ in": ", ".join(cell.mixed)} if self.mixed else {}
             yield {**about, METRIC: cell.metric, **values, "n": len(cell.values), "planned": cell.n_planned, **mixed}
 

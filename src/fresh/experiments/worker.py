@@ -15,22 +15,13 @@ from typing import Any, Literal
 import torch
 
 from fresh._io import describe_error
-from fresh.attribution.support_model import SUPPORT
+from fresh.attribution.support_model import SUPPORT, SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Example, Explanation, Mask
 from fresh.errors import DataError
 from fresh.evaluation.evaluation import explain_all, share_unread
 from fresh.evaluation.measures import AGREEMENT_MEASURES, agreement_figures
-from fresh.experiments.artifacts import (
-    StoredScores,
-    gate_context,
-    is_trained,
-    load_scores,
-    remove_shared,
-    save_scores,
-    train_gate,
-    train_support_model,
-)
+from fresh.experiments.artifacts import StoredScores, gate_context, is_trained, load_scores, save_scores, train_gate
 from fresh.experiments.grid import RunSpec, result_settings, shares_gate, shares_scores
 from fresh.experiments.plan import Task, tasks_of
 from fresh.experiments.results import EXPLAIN_SECONDS
@@ -123,18 +114,19 @@ class Worker:
         if task.key not in {planned.key for planned in tasks_of(spec, run, digest)}:
             raise DataError(f"The data of {spec.corpus} or its encoder changed during the experiment. Start it again.")
         if task.kind == "support":
-            context = self._context(self.store.shared_folder(task.key), run, digest)
-            is_done = is_trained(run.method.train, context.with_name(SUPPORT))
-            if not is_done:
-                train_support_model(self.sources.usable_splits(spec, run), run.method, context)
-            return not is_done
+            context = self._context(self.store.shared_folder(task.key), run, digest).with_name(SUPPORT)
+            if is_trained(run.method.train, context):
+                return False
+            splits = self.sources.usable_splits(spec, run)
+            SupportModel.train(splits.train, splits.dev, run.method, context)
+            return True
         if task.kind == "run":
             if self.store.read_report(task.key) is not None:
                 return False
             self.store.save_report(task.key, self._make_report(task, run, digest))
             remove_folder(self.store.run_folder(task.key) / "partial")
             if shares_gate(run) and self._is_gate_used_up(spec, digest):
-                remove_shared(self.store, *task.needs)  # a network, which no other run needs
+                self.store.remove_shared(*task.needs)  # a network, which no other run needs
             return True
         return (self._do_gate if task.kind == "gate" else self._do_scores)(task, run, digest)
 
@@ -161,11 +153,10 @@ class Worker:
         if load_scores(folder, splits) is not None:
             return False
         [key] = task.needs
-        context = self._context(self.store.shared_folder(key), run, digest)
-        trained = is_trained(run.method.train, context.with_name(SUPPORT))
+        context = self._context(self.store.shared_folder(key), run, digest).with_name(SUPPORT)
         # Two processes must not train in one folder. A complete network is only read, which needs no lock.
-        with contextlib.nullcontext() if trained else self.store.claim(key):
-            support = train_support_model(splits, run.method, context)
+        with contextlib.nullcontext() if is_trained(run.method.train, context) else self.store.claim(key):
+            support = SupportModel.train(splits.train, splits.dev, run.method, context)
         save_scores(folder, splits, run.method, support, context)
         return True
 
