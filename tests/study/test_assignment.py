@@ -12,7 +12,6 @@ from sqlalchemy import select
 from fresh.study.assignment import (
     Design,
     OpenItem,
-    Reader,
     choose_item,
     count_due_checks,
     count_missing_annotators,
@@ -62,7 +61,7 @@ class Simulated:
         return len(self.seen) - 1
 
     def step(self, who: int) -> bool:
-        found = choose_item(self.design, Reader(who, tuple(self.seen[who])), self.free())
+        found = choose_item(self.design, who, self.seen[who], self.free())
         if found is None:
             return False
         pair = found.document, found.condition

@@ -18,11 +18,11 @@ from fresh.errors import StudyError
 from fresh.study import annotators as people
 from fresh.study import importing
 from fresh.study.annotators import add_annotators, exclude, find_annotator, readmit, record_consent
-from fresh.study.answers import MAX_MILLISECONDS, Answer
+from fresh.study.answers import MAX_MILLISECONDS, Answer, parse_whole
 from fresh.study.export import FORMATS, escape_mturk, export_study, format_csv, list_tickets, study_name
 from fresh.study.importing import ImportSummary, group_problems, import_study, is_same
 from fresh.study.overview import compute_results, get_overview, read_answers, read_responses
-from fresh.study.raw_answers import parse_milliseconds, parse_whole
+from fresh.study.raw_answers import parse_milliseconds
 from fresh.study.service import next_item, save_answer
 from fresh.study.store import Store, create_study
 from studies import MakeStore, get_item, join, plan, two_ways, work

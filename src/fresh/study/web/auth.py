@@ -187,6 +187,7 @@ class Sessions:
         response.delete_cookie(self.cookie_name(role), httponly=True, samesite="strict")
 
 
+@dataclass(slots=True)
 class RateLimiter:
     """Checks codes; after many wrong codes from a network, limits how fast codes from there are checked."""
 
@@ -195,16 +196,13 @@ class RateLimiter:
     # slowapi or limits: they would refuse right codes too. The length of codes (31^12, 8e17 secrets) makes guessing
     # infeasible; the pause is for admin secrets that people choose themselves.
 
-    def __init__(
-        self, most: int = 20, seconds: float = 600, pause: float = 1, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.most = most
-        self.seconds = seconds
-        self.pause = pause
-        self.clock = clock
-        # Only the event loop changes these, so that no lock is needed.
-        self.failures: dict[str, deque[float]] = {}
-        self.n_checks: Counter[str] = Counter()  # checks in progress, by slowed network
+    most: int = 20
+    seconds: float = 600
+    pause: float = 1
+    clock: Callable[[], float] = time.monotonic
+    # Only the event loop changes these, so that no lock is needed.
+    failures: dict[str, deque[float]] = field(default_factory=dict)
+    n_checks: Counter[str] = field(default_factory=Counter)  # checks in progress, by slowed network
 
     async def check(self, address: str, find: Callable[[], int | None]) -> int | None:
         """Find whose code it is, in a thread; `find` returns None for a wrong code."""

@@ -18,6 +18,7 @@ from starlette.types import Scope
 from fresh.errors import InactiveAnnotatorError, NotAssignedError, RepeatedRequestError, StudyError, StudyPausedError
 from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.study.annotators import is_admin, sign_in
+from fresh.study.answers import SCALES
 from fresh.study.display import cannot_complete, split_query
 from fresh.study.service import INACTIVE, PAUSED
 from fresh.study.store import Store
@@ -99,17 +100,12 @@ class Site:
     limiters: Mapping[str, RateLimiter] = field(default_factory=lambda: {role: RateLimiter() for role in START})
     hashing: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MAX_HASHES))
 
-    def page(self, name: str, session: Session, status: int = 200, **values: Any) -> HTMLResponse:
-        """Render a page for a session."""
-        token, about = self.sessions.signer.form_token(session), self.store.about
-        html = self.templates.get_template(name).render(title=about["title"], token=token, about=about, **values)
-        return HTMLResponse(html, status)
-
-    def session_page(
-        self, request: Request, session: Session, name: str, status: int = 200, **values: Any
-    ) -> HTMLResponse:
-        """Render a page for somebody who has signed in, and extend the session."""
-        response = self.page(name, session, status, **values)
+    def page(self, request: Request, session: Session, name: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """Render a page for a session, and extend the session."""
+        about = self.store.about
+        shared = {"about": about, "title": about["title"], "labels": self.store.labels, "scales": SCALES}
+        token = self.sessions.signer.form_token(session)
+        response = HTMLResponse(self.templates.get_template(name).render(shared, token=token, **values), status)
         self.sessions.renew(request, response, session)
         return response
 
@@ -124,8 +120,9 @@ class Site:
         link = LINKS.get(message, "Sign in" if session is None else "Back to the study")
         heading = ALREADY_DONE if admin and status == 409 else HEADINGS.get(status, HEADINGS[403])
         response = self.page(
-            "notice.html",
+            request,
             session or self.sessions.visitor(request),
+            "notice.html",
             status,
             heading=MESSAGE_HEADINGS.get(message, heading),
             message=message,
@@ -170,7 +167,7 @@ class Login:
         sessions = self.site.sessions
         visitor = sessions.visitor(request)
         message = message or sessions.ended_message(request, self.role)
-        response = self.site.page("sign_in.html", visitor, status, role=self.role, message=message)
+        response = self.site.page(request, visitor, "sign_in.html", status, role=self.role, message=message)
         sessions.set_cookie(request, response, visitor)
         return response
 
