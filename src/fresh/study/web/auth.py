@@ -49,7 +49,7 @@ class Session:
     role: Role
     who: int  # number of an annotator; 0 for others
     at: int  # time of their last request, in milliseconds since 1970
-    nonce: str  # random
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
     # The version when the token was read: a session that ends meanwhile must not be renewed with a newer version.
     version: str = field(default="", compare=False)
 
@@ -61,10 +61,6 @@ class Signer:
     # Not itsdangerous: its tokens are no shorter to make, and its base64 lets some changed tokens pass.
     key: bytes
     hours: float = 12.0  # how long a session lasts without a request
-
-    def start(self, role: Role, at: int, who: int = 0) -> Session:
-        """Start a session."""
-        return Session(role, who, at, secrets.token_hex(16))
 
     def write(self, session: Session, version: str = "") -> str:
         """Write a session as a token that is valid for one `session_version`."""
@@ -147,7 +143,7 @@ class Sessions:
 
     def visitor(self, request: Request) -> Session:
         """Find or start a session before sign-in."""
-        return self.find(request, "visitor") or self.signer.start("visitor", self.clock())
+        return self.find(request, "visitor") or Session("visitor", 0, self.clock())
 
     def check_form(self, session: Session | None, token: str) -> None:
         """Refuse a form that is not from this session."""

@@ -193,7 +193,7 @@ class Login:
                 raise Problem(403, WRONG_CODE[self.role])
             return self.show(request, 403, WRONG_CODE[self.role])
         response, sessions = redirect(START[self.role]), self.site.sessions
-        sessions.set_cookie(request, response, sessions.signer.start(self.role, sessions.clock(), who))
+        sessions.set_cookie(request, response, Session(self.role, who, sessions.clock()))
         sessions.delete_cookie(response, "visitor")
         return response
 
