@@ -148,17 +148,6 @@ def test_nobody_gets_more_than_the_maximum(shape: Design, most: int) -> None:
     assert study.complete
 
 
-@given(SHAPES, st.integers(1, 30))
-def test_everybody_sees_each_condition_about_equally_often(shape: Design, n_people: int) -> None:
-    study = Simulated(shape)
-    people = [study.arrive() for _ in range(min(n_people, shape.min_annotators))]
-    for _ in range(shape.n_documents):
-        for who in people:
-            study.step(who)
-            counts = Counter(condition for _, condition in study.seen[who])
-            assert max(counts.values()) - min(counts[c] for c in range(shape.n_conditions)) <= 1
-
-
 @given(st.integers(1, 200), st.integers(0, 6), st.integers(0, 50))
 def test_checks_are_spread_over_all_items(n_documents: int, n_checks: int, arrival: int) -> None:
     shape = Design(n_documents, 2, 3)

@@ -209,23 +209,6 @@ def test_the_admin_pages_need_the_secret(app: FastAPI, store: Store) -> None:
         assert person.get().post(path).status == 401
 
 
-def test_annotator_and_admin_sessions_are_not_interchangeable(admin: Person, app: FastAPI, store: Store) -> None:
-    assert admin.get("/item").status == 401
-    person = visitor(app).enter(add_annotators(store, 1)[0])
-    [(_, token)] = [(name, value) for name, value in person.client.cookies.items() if name.endswith("_annotator")]
-    other = visitor(app)
-    [name] = [name for name in admin.client.cookies if name.endswith("_admin")]
-    other.client.cookies.set(name, token)
-    assert other.get("/admin/results").status == 401
-
-
-def test_a_new_secret_ends_all_admin_sessions(admin: Person, store: Store) -> None:
-    assert "<h1>Progress</h1>" in admin.get("/admin").page
-    make_admin_secret(store, replace=True)
-    assert "<h1>Progress</h1>" not in admin.get("/admin").page
-    assert admin.get("/admin/results").status == 401
-
-
 @pytest.mark.parametrize("path", POSTED)
 def test_forms_from_other_sessions_are_refused(admin: Person, path: str) -> None:
     admin.get("/admin").post(path, form="0" * 64, paused="yes", number="1")
