@@ -13,9 +13,9 @@ from fastapi import FastAPI
 from fresh.study.annotators import add_annotators, exclude, leave, make_admin_secret, sign_in
 from fresh.study.export import FORMATS
 from fresh.study.overview import get_overview, read_answers
-from fresh.study.store import Store, create_study, open_study
+from fresh.study.store import Store, open_study
 from fresh.study.web.app import create_app
-from studies import MakeStore, plan, two_ways
+from studies import MakeStore
 from visitors import Person, finish, visitor
 
 PATHS = ("/admin/results", "/admin/export/csv", "/admin/person/1/exclude")
@@ -216,17 +216,14 @@ def test_forms_from_other_sessions_are_refused(admin: Person, path: str) -> None
     assert admin.alerts[0].startswith("This form belongs to another visit")
 
 
-def test_signing_out_ends_all_sessions_of_the_admin_page(database: str) -> None:
+def test_signing_out_ends_all_sessions_of_the_admin_page(stored: Store, database: str) -> None:
     """On all servers, and for a cookie that somebody copied; annotators are not concerned."""
-    with (
-        closing(create_study(database, plan(two_ways(), sample=4, practice=1))) as store,
-        closing(open_study(database)) as same_study,
-    ):
-        app, secret = create_app(store), make_admin_secret(store)
+    with closing(open_study(database)) as same_study:
+        app, secret = create_app(stored), make_admin_secret(stored)
         admin = visitor(app).get("/admin").post("/admin/sign-in", code=secret)
         thief = visitor(create_app(same_study))
         thief.client.cookies.update(admin.client.cookies)
-        person = visitor(app).enter(add_annotators(store, 1)[0])
+        person = visitor(app).enter(add_annotators(stored, 1)[0])
         assert thief.get("/admin/results").status == 422  # there are none yet
         admin.get("/admin").post("/admin/sign-out")
         assert "Admin page</h1>" in admin.page
