@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import func, select
+from sqlalchemy import select
 
-from elsewhere import write
+from elsewhere import numbers, write
 from fresh.errors import NotAssignedError, StudyError
 from fresh.study.annotators import exclude, leave, readmit, record_consent, release_expired, set_paused
 from fresh.study.answers import Answer
 from fresh.study.importing import import_study
-from fresh.study.overview import get_overview, read_responses
-from fresh.study.schema import AnswerRow, AssignmentRow, Base, ItemRow, PracticeAnswerRow
+from fresh.study.overview import get_overview, read_answers, read_responses
+from fresh.study.schema import AssignmentRow, ItemRow
 from fresh.study.service import (
     Progress,
     SavedAnswer,
@@ -35,16 +35,6 @@ from studies import HOURS, YES, MakeStore, check_places, enroll, get_item, join,
 NO = Answer("neg", 1, 2, 900)
 
 
-def count(store: Store, table: type[Base]) -> int:
-    with store.read_session() as session:
-        return session.scalar(select(func.count()).select_from(table)) or 0
-
-
-def of_kind(store: Store, kind: str) -> list[int]:
-    with store.read_session() as session:
-        return list(session.scalars(select(ItemRow.id).where(ItemRow.kind == kind).order_by(ItemRow.id)))
-
-
 def test_annotators_get_practice_real_items_and_checks(stored: Store) -> None:
     [who] = join(stored, "p1")
     kinds: list[str] = []
@@ -56,7 +46,7 @@ def test_annotators_get_practice_real_items_and_checks(stored: Store) -> None:
         assert save_answer(stored, who, task.item, NO) == SavedAnswer(YES, True, saved.label)  # the first stands
     assert kinds == ["practice", "real", "real", "real", "check", "real", "real", "real"]
     assert get_progress(stored, who) == Progress(1, 1, 7, 7)  # with the check
-    assert (count(stored, AnswerRow), count(stored, PracticeAnswerRow)) == (6, 2)
+    assert [one["kind"] for one in read_answers(stored)] == [*["real"] * 6, "practice", "check"]
     check_places(stored)
 
 
@@ -79,11 +69,11 @@ def test_invalid_answers_are_refused(stored: Store) -> None:
 def test_practice_and_checks_are_answered_in_order(make_store: MakeStore) -> None:
     store = make_store(sample=6, practice=2, checks=2, per_item=2)
     who = enroll(store, "p1")
-    first, second = of_kind(store, "practice")
+    first, second = numbers(store, "practice")
     with pytest.raises(StudyError, match="Agree to take part first"):
         save_answer(store, who, first, YES)
     record_consent(store, who)
-    for item in (second, *of_kind(store, "check")):
+    for item in (second, *numbers(store, "check")):
         with pytest.raises(NotAssignedError, match=rf"Item {item} is not assigned to you"):
             save_answer(store, who, item, YES)
     seen: list[str] = []
@@ -95,7 +85,7 @@ def test_practice_and_checks_are_answered_in_order(make_store: MakeStore) -> Non
 
 def test_feedback_needs_answered_practice_and_examples_take_no_answers(stored: Store) -> None:
     [who] = join(stored, "p1")
-    practice, check = (of_kind(stored, kind)[0] for kind in ("practice", "check"))
+    practice, check = (numbers(stored, kind)[0] for kind in ("practice", "check"))
     task = get_item(stored, who)
     with pytest.raises(NotAssignedError, match="feedback on practice"):
         get_feedback(stored, who, task.item)
@@ -106,10 +96,10 @@ def test_feedback_needs_answered_practice_and_examples_take_no_answers(stored: S
     work(stored, who)  # the check among them
     with pytest.raises(NotAssignedError):
         get_feedback(stored, who, check)
-    examples, [item, *_] = list_examples(stored), of_kind(stored, "example")
+    examples, [item, *_] = list_examples(stored), numbers(stored, "example")
     assert len(examples) == 2
-    numbers = [int(one.rationale.words[0].removeprefix("word").partition(".")[0]) for one in examples]
-    assert [one.label for one in examples] == [("neg", "pos")[number % 2] for number in numbers]
+    documents = [int(one.rationale.words[0].removeprefix("word").partition(".")[0]) for one in examples]
+    assert [one.label for one in examples] == [("neg", "pos")[number % 2] for number in documents]
     assert item not in list_items(stored, who)
     with pytest.raises(NotAssignedError):
         save_answer(stored, who, item, YES)

@@ -16,7 +16,7 @@ from fresh.study.overview import get_overview, read_answers
 from fresh.study.store import Store, open_study
 from fresh.study.web.app import create_app
 from studies import MakeStore
-from visitors import Person, finish, visitor
+from visitors import Person, finish, finish_practice, visitor
 
 PATHS = ("/admin/results", "/admin/export/csv", "/admin/person/1/exclude")
 POSTED = ("/admin/pause", "/admin/person", "/admin/codes", "/admin/sign-out")
@@ -81,10 +81,14 @@ def test_results_so_far_are_shown_and_updated(admin: Person, app: FastAPI, store
 
 
 def test_a_study_is_paused_and_resumed(admin: Person, app: FastAPI, store: Store) -> None:
-    person = visitor(app).enter(add_annotators(store, 1)[0])
+    person = finish_practice(visitor(app).enter(add_annotators(store, 1)[0]))
     admin.post("/admin/pause", paused="yes")
     assert "The study is paused: nobody gets a new text." in admin.page
-    assert person.get("/item").status == 503
+    said = "The study is paused. Come back later; your answers are saved."
+    assert (person.send().status, person.alerts) == (503, [said])
+    assert person.answer.headers["retry-after"] == "600"
+    assert "Try again" in person.page
+    assert get_overview(store).n_answered == 1
     admin.post("/admin/pause", paused="no")
     assert "The study is paused" not in admin.page
     assert person.get("/item").status == 200
