@@ -44,16 +44,17 @@ class Simulated:
 
     def __init__(self, shape: Design) -> None:
         self.design = shape
-        self.taken: Counter[tuple[int, int]] = Counter()
         self.seen: list[list[tuple[int, int]]] = []
         self.kept: list[set[tuple[int, int]]] = []
 
+    @property
+    def taken(self) -> Counter[tuple[int, int]]:
+        return Counter(pair for pairs in self.kept for pair in pairs)
+
     def free(self) -> list[OpenItem]:
-        n = self.design.n_conditions
+        n, taken = self.design.n_conditions, self.taken
         pairs = [(d, c) for d in range(self.design.n_documents) for c in range(n)]
-        return [
-            OpenItem(d * n + c, d, c, self.taken[d, c]) for d, c in pairs if self.taken[d, c] < self.design.per_item
-        ]
+        return [OpenItem(d * n + c, d, c, taken[d, c]) for d, c in pairs if taken[d, c] < self.design.per_item]
 
     def arrive(self) -> int:
         self.seen.append([])
@@ -64,10 +65,8 @@ class Simulated:
         found = choose_item(self.design, who, self.seen[who], self.free())
         if found is None:
             return False
-        pair = found.document, found.condition
-        self.taken[pair] += 1
-        self.seen[who].append(pair)
-        self.kept[who].add(pair)
+        self.seen[who].append((found.document, found.condition))
+        self.kept[who].add((found.document, found.condition))
         return True
 
     def finish(self, *people: int) -> None:
@@ -77,11 +76,6 @@ class Simulated:
                 pass
         self.check()
 
-    def leave(self, who: int) -> None:
-        for pair in self.kept[who]:
-            self.taken[pair] -= 1
-        self.kept[who] = set()
-
     def go_through(self, events: list[tuple[int, int]]) -> set[int]:
         """Let people arrive (0), leave (1) or answer, and say who has left."""
         gone: set[int] = set()
@@ -90,7 +84,7 @@ class Simulated:
                 self.arrive()
             elif kind == 1:
                 gone.add(number % len(self.seen))
-                self.leave(number % len(self.seen))
+                self.kept[number % len(self.seen)] = set()
             elif number % len(self.seen) not in gone:
                 self.step(number % len(self.seen))
             self.check()
@@ -103,7 +97,7 @@ class Simulated:
 
     @property
     def complete(self) -> bool:
-        return sum(self.taken.values()) == self.design.n_planned
+        return self.taken.total() == self.design.n_planned
 
 
 SHAPES = st.builds(

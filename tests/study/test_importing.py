@@ -53,16 +53,6 @@ def counted(store: Store) -> list[tuple[str, int]]:
 # Answers of another study.
 
 
-@pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_answers_to_another_study_are_refused(empty: Store, other: Store, tmp_path: Path, form: str) -> None:
-    join(other, "ann")
-    work(other, 1, 2)
-    [file] = export_study(other, form, tmp_path / f"a.{form}")
-    found = refusal(empty, form, file)
-    assert all(line.startswith(f"a.{form}, line ") and line.endswith(OTHER_STUDY) for line in found)
-    assert "different study" in found[0]
-
-
 @pytest.mark.parametrize("column", ["document", "condition", "gold", "study"])
 def test_rows_that_contradict_the_item_are_refused(
     empty: Store, make_store: MakeStore, tmp_path: Path, column: str
@@ -422,14 +412,11 @@ def test_unknown_annotator_numbers_are_refused(full: Store, tmp_path: Path, numb
 
 
 def test_checks_are_not_imported_as_real_items(full: Store, copy: Store, tmp_path: Path) -> None:
-    """By its kind and its number, which must agree, and by its label."""
+    """By its kind and its number, which must agree."""
     [check, *_] = [one for one in exported(full) if one["kind"] == "check"]
     for kind in ("real", "practice"):
         found = refusal(copy, "jsonl", lines(tmp_path / "a.jsonl", check | {"kind": kind}))
         assert found == [f"a.jsonl, line 1: there is no item {check['item']} in this study."]
-    other = {"neg": "pos", "pos": "neg"}[check["gold"]]
-    [problem] = refusal(copy, "jsonl", lines(tmp_path / "a.jsonl", check | {"gold": other}))
-    assert problem.startswith("a.jsonl, line 1: the item has a different gold in this study.")
 
 
 # Prolific.
