@@ -11,14 +11,12 @@ import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fresh.study.web.site
 from elsewhere import items, numbers, write
 from fresh.errors import StudyError
-from fresh.study.answers import Answer
+from fresh.study.answers import SCALE_QUESTIONS, Answer
 from fresh.study.config import OLD_PRACTICE_NOTE, PRACTICE_NOTE
 from fresh.study.export import (
     FORMATS,
-    SCALE_QUESTIONS,
     TICKET_LENGTH,
     database_name,
     escape_mturk,
@@ -91,11 +89,8 @@ def test_tickets_are_shuffled_by_the_key(key: bytes) -> None:
 
 @pytest.mark.parametrize("form", TOOLS)
 def test_other_tools_show_the_same_questions(asking: Store, tmp_path: Path, form: str) -> None:
-    own = (Path(fresh.study.web.site.__file__).parent / "pages" / "item.html").read_text(encoding="utf-8")
     _, config = export_study(asking, form, tmp_path / "items.jsonl")
-    for question in SCALE_QUESTIONS.values():
-        assert question in config.read_text(encoding="utf-8")
-        assert f'"{question}"' in own
+    assert all(question in config.read_text(encoding="utf-8") for question in SCALE_QUESTIONS.values())
 
 
 @pytest.mark.parametrize("note", [PRACTICE_NOTE, OLD_PRACTICE_NOTE])

@@ -13,6 +13,11 @@ CONFIDENCE = ("not confident", "a little confident", "pretty confident", "very c
 READABILITY = ("very difficult", "difficult", "neutral", "easy", "very easy")
 """How easy the text is to read and understand, from 1."""
 SCALES = {"confidence": CONFIDENCE, "readability": READABILITY}
+SCALE_QUESTIONS = {
+    "confidence": "How confident are you?",
+    "readability": "How easy are the words to read and understand?",
+}
+"""As on our own pages and in other tools, so that answers are comparable."""
 QUESTIONS = ("label", *SCALES)  # what is asked about each item
 MEASURES = ("accuracy", *SCALES)
 MAX_MILLISECONDS = 7 * 24 * 3600 * 1000  # a week: nobody reads one text for longer

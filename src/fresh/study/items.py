@@ -214,7 +214,7 @@ def sample_documents(examples: Sequence[Example], n: int, generator: np.random.G
                 texts.add(words)
                 room[label] -= 1
                 chosen[place] = None
-    return generator.permutation(list(chosen)).tolist()
+    return [int(place) for place in generator.permutation(list(chosen))]
 
 
 def alternate_labels(examples: Sequence[Example]) -> list[Example]:

@@ -18,7 +18,7 @@ from starlette.types import Scope
 from fresh.errors import InactiveAnnotatorError, NotAssignedError, RepeatedRequestError, StudyError, StudyPausedError
 from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.study.annotators import is_admin, sign_in
-from fresh.study.answers import SCALES
+from fresh.study.answers import SCALE_QUESTIONS, SCALES
 from fresh.study.display import cannot_complete, split_query
 from fresh.study.service import INACTIVE, PAUSED
 from fresh.study.store import Store
@@ -86,7 +86,8 @@ def make_templates() -> tuple[Environment, Assets]:
     templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
     templates.filters |= {"plural": plural, "parts": split_query}
     templates.filters["figure"] = lambda value, digits=2: "–" if value is None else f"{value:.{digits}f}"
-    templates.globals |= {"cannot_complete": cannot_complete, "ui": templates.get_template("parts.html").module}
+    templates.globals |= {"cannot_complete": cannot_complete, "scales": SCALES, "scale_questions": SCALE_QUESTIONS}
+    templates.globals["ui"] = templates.get_template("parts.html").module
     return templates, assets
 
 
@@ -102,10 +103,9 @@ class Site:
 
     def page(self, request: Request, session: Session, name: str, status: int = 200, **values: Any) -> HTMLResponse:
         """Render a page for a session, and extend the session."""
-        about = self.store.about
-        shared = {"about": about, "title": about["title"], "labels": self.store.labels, "scales": SCALES}
-        token = self.sessions.signer.form_token(session)
-        response = HTMLResponse(self.templates.get_template(name).render(shared, token=token, **values), status)
+        token, about = self.sessions.signer.form_token(session), self.store.about
+        values |= {"about": about, "title": about["title"], "labels": self.store.labels, "token": token}
+        response = HTMLResponse(self.templates.get_template(name).render(values), status)
         self.sessions.renew(request, response, session)
         return response
 
