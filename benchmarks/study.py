@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests/helpers"))
 
 from fresh.study.store import create_study
 from studies import plan
-from study_load import load
+from visitors import rush
 
 WAYS = {f"full {number}": {"kind": "full_text"} for number in range(7)}
 
@@ -22,7 +22,7 @@ def measure(name: str, place: str, n_documents: int, n_people: int) -> bool:
     """Answer a whole study as fast as it goes, and say what became of the answers."""
     sizes = {"sample": n_documents, "practice": 2, "checks": 3, "per_item": 3}
     create_study(place, plan(WAYS, n=n_documents + 2, **sizes)).close()
-    found = load(place, n_people, each_posts=1)
+    found = rush(place, n_people, each_posts=1)
     rate = found.n_counted / found.seconds
     print(f"{name}: {found.n_counted:,} answers in {found.seconds:.1f} s ({rate:.0f} a second); {found}")
     whole = found.n_counted == n_documents * len(WAYS) * 3

@@ -1,4 +1,4 @@
-"""Training, explaining and study servers killed at random moments; for grids, see experiments/test_run.py."""
+"""Training and explaining killed at random moments; for grids see experiments/test_run.py, for studies study/web."""
 
 import hashlib
 import itertools
@@ -8,14 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -26,11 +23,6 @@ from fresh.data.splits import Splits
 from fresh.persistence import read_files
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
-from fresh.study.annotators import add_annotators
-from fresh.study.overview import read_answers
-from fresh.study.store import create_study, open_study
-from studies import plan
-from visitors import Person, server_of
 
 pytestmark = pytest.mark.slow
 COMMAND = """
@@ -113,49 +105,3 @@ def test_explaining_killed_at_random_leaves_whole_lines(
     assert len(n_lines) > 3
     finish(command)
     assert output.read_bytes().splitlines(keepends=True) == expected
-
-
-def answer(address: str, code: str, n_answers: int, confirmed: set[tuple[int, str]], done: threading.Semaphore) -> None:
-    """Sign in and answer texts until the server is killed; record each confirmed answer."""
-    with suppress(httpx.TransportError), httpx.Client(base_url=address, follow_redirects=True, timeout=60) as client:
-        person = Person(client).enter(code)
-        for _ in range(n_answers):
-            if text := person.get("/item").text:
-                person.give()
-                assert person.status == 200
-                number = text.removeprefix("word").partition(".")[0]  # "word7.0 word7.1 ..." is document 7
-                confirmed.add((int(code.partition("-")[0]), f"doc-{number}"))
-                done.release()
-
-
-def test_study_servers_killed_at_random_lose_no_answer(tmp_path: Path) -> None:
-    place, generator = str(tmp_path / "s"), np.random.default_rng(0)
-    settings: dict[str, Any] = {"n": 55, "sample": 55, "practice": 0, "checks": 0, "per_item": 1}
-    with closing(create_study(place, plan({"full": {"kind": "full_text"}}, **settings))) as store:
-        codes = add_annotators(store, 5)
-    confirmed: set[tuple[int, str]] = set()
-
-    def serve(n_answers: int, killed_after: int) -> list[tuple[int, str]]:
-        done = threading.Semaphore(0)
-        with server_of(place) as (address, server, _):
-            people = [
-                threading.Thread(target=answer, args=(address, code, n_answers, confirmed, done)) for code in codes
-            ]
-            for person in people:
-                person.start()
-            for _ in range(killed_after):
-                assert done.acquire(timeout=60)
-            if killed_after:
-                time.sleep(generator.uniform(0, 0.05))
-                server.send_signal(signal.SIGKILL)
-            for person in people:
-                person.join()
-        with closing(open_study(place)) as store:
-            saved = [(one["annotator"], one["document"]) for one in read_answers(store)]
-        assert confirmed <= set(saved)
-        assert len({document for _, document in saved}) == len(saved)
-        return saved
-
-    for _ in range(11):
-        serve(1, killed_after=int(generator.integers(1, 5)))
-    assert len(serve(55, killed_after=0)) == 55

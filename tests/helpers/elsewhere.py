@@ -26,10 +26,10 @@ def make_asking(folder: Path, shown: dict[str, str] = SHOWN) -> Store:
     return create_study(folder, make_plan(made, corpus(query="is it good ?"), load))
 
 
-def numbers(store: Store) -> list[int]:
-    """List the numbers of the real items, document by document, as in older files."""
+def numbers(store: Store, kind: str = "real") -> list[int]:
+    """List the numbers of the items of a kind; real ones document by document, as in older files."""
     with store.read_session() as session:
-        return list(session.scalars(select(ItemRow.id).where(ItemRow.kind == "real").order_by(ItemRow.id)))
+        return list(session.scalars(select(ItemRow.id).where(ItemRow.kind == kind).order_by(ItemRow.id)))
 
 
 def items(store: Store) -> list[int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from fresh.config import from_mapping
 from fresh.data.fingerprints import TrainingFingerprints
@@ -15,7 +15,7 @@ from fresh.study.annotators import get_or_add_annotator, lock_study, record_cons
 from fresh.study.answers import Answer
 from fresh.study.config import Condition, Study, StudyConfig
 from fresh.study.items import Item, Plan, make_plan
-from fresh.study.schema import StudyRow
+from fresh.study.schema import AssignmentRow, ItemRow, StudyRow
 from fresh.study.service import Task, next_item, save_answer
 from fresh.study.store import Store
 
@@ -126,3 +126,12 @@ def work(store: Store, person: int, most: int = 1000, answer: Answer = YES) -> i
             return done
         save_answer(store, person, task.item, answer)
     return most
+
+
+def check_places(store: Store) -> None:
+    """See that no place was given twice, and that all is counted right."""
+    live = select(AssignmentRow.item, func.count()).where(AssignmentRow.state != "released")
+    with store.read_session() as session:
+        taken = dict(session.execute(live.group_by(AssignmentRow.item)).tuples().all())
+        for item in session.scalars(select(ItemRow).where(ItemRow.kind == "real")):
+            assert item.taken == taken.get(item.id, 0) <= item.wanted

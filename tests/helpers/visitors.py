@@ -1,4 +1,4 @@
-"""People on the pages of a study, over HTTP: one at a time or a crowd; and servers for them."""
+"""People in a study: on its pages, one at a time or a crowd, or as threads without pages; and servers for them."""
 
 import html
 import os
@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,13 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from fresh.study.annotators import add_annotators
+from fresh.study.answers import Answer
 from fresh.study.overview import read_answers
+from fresh.study.service import next_item, save_answer
 from fresh.study.store import Store, open_study
 from fresh.study.web.auth import HOUR
 from fresh.study.web.site import Site
+from studies import check_places, join
 
 ANSWER = {"label": "pos", "confidence": 1, "readability": 1}
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
@@ -168,6 +171,29 @@ class Outcome:
         return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
+def rush(place: str, n_people: int, n_servers: int = 2, each_posts: int = 2) -> Outcome:
+    """Let people answer all items over several servers, each answer posted twice."""
+    said: Counter[int] = Counter()
+    lock = threading.Lock()
+    with ExitStack() as stack, ThreadPoolExecutor(n_people) as pool:
+        stores = [stack.enter_context(closing(open_study(place))) for _ in range(n_servers)]
+        people = join(stores[0], *(f"person {number}" for number in range(n_people)))
+
+        def work(number: int) -> None:
+            who = people[number]
+            while (task := next_item(stores[number % n_servers], who)) is not None:
+                answer = Answer(("neg", "pos")[task.item % 2], 1 + task.item % 4, 1 + task.item % 5, who)
+                for post in range(each_posts):
+                    save_answer(stores[(number + post) % n_servers], who, task.item, answer)
+                with lock:
+                    said[who] += 1
+
+        start = time.perf_counter()
+        list(pool.map(work, range(n_people)))
+        seconds = time.perf_counter() - start
+    return compare_with_database(place, seconds, said)
+
+
 def crowd(place: str, addresses: Sequence[str], codes: Sequence[str], seconds: float, pause: float = 0.0) -> Outcome:
     """Let people answer at the same time, each answer sent twice now and then, until nothing is left or time is up.
 
@@ -210,6 +236,7 @@ def compare_with_database(
     """Compare the number of answers that each person was told are saved with the database."""
     with closing(open_study(place)) as store:
         found, wanted = read_answers(store), store.design.per_item
+        check_places(store)
     saved = Counter((record["annotator"], record["item"]) for record in found)
     per_person = Counter(record["annotator"] for record in found)
     per_item = Counter(record["item"] for record in found if record["counted"])

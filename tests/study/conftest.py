@@ -42,7 +42,9 @@ def store(make_store: MakeStore) -> Store:
 @pytest.fixture
 def stored(database: str) -> Iterator[Store]:
     """The same on SQLite, then on PostgreSQL."""
-    with closing(create_study(database, plan(two_ways(), sample=6, practice=1, checks=1, per_item=2))) as made:
+    labels = {"pos": "Good", "neg": "Bad"}
+    settings: dict[str, Any] = {"sample": 6, "practice": 1, "checks": 1, "per_item": 2}
+    with closing(create_study(database, plan(two_ways(), labels=labels, **settings))) as made:
         yield made
 
 

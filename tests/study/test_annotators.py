@@ -16,7 +16,6 @@ from fresh.study.annotators import (
     find_annotator,
     get_annotator,
     is_admin,
-    leave,
     make_admin_secret,
     readmit,
     renew_code,
@@ -27,7 +26,6 @@ from fresh.study.annotators import (
 )
 from fresh.study.overview import get_overview, read_responses
 from fresh.study.schema import AnnotatorRow, AssignmentRow, StudyRow
-from fresh.study.service import next_item
 from fresh.study.store import Store, now_ms, open_study
 from studies import HOURS, as_earlier, enroll, get_item, join, work
 
@@ -55,15 +53,6 @@ def test_answers_of_readmitted_annotators_count_where_places_are_free(small: Sto
     for one in (who, second, third):
         work(small, one)
     assert [one.item for one in read_responses(small)] == list(range(1, 9))
-
-
-def test_annotators_who_left_are_readmitted(small: Store) -> None:
-    [who] = join(small, "p1")
-    work(small, who, 2)
-    task = get_item(small, who)
-    assert (leave(small, who), leave(small, who), readmit(small, who)) == (1, 0, 0)
-    assert next_item(small, who) == task  # nobody else was given it
-    assert len(read_responses(small)) == 2
 
 
 def test_expired_items_are_released_in_item_order(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from elsewhere import write
 from fresh.errors import ConfigError
 from fresh.study.config import Condition, StudyConfig, StudyTexts, read_study
 
@@ -27,20 +28,15 @@ POS = "Good"
 FILE = 'corpus = "a.csv"\n'
 
 
-def write(folder: Path, text: str) -> Path:
-    path = folder / "study.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def problems(path: Path) -> list[str]:
+def problems(folder: Path, text: str) -> list[str]:
+    path = write(folder / "study.toml", text)
     with pytest.raises(ConfigError) as caught:
         read_study(path)
     return str(caught.value).replace(f"In {path}: ", "").splitlines()
 
 
 def test_read_study_on_a_corpus(tmp_path: Path) -> None:
-    found = read_study(write(tmp_path, MOVIES))
+    found = read_study(write(tmp_path / "study.toml", MOVIES))
     assert found.config == StudyConfig(
         "movies", str(tmp_path / "corpora"), sample=50, texts=StudyTexts(consent="Do you agree?")
     )
@@ -54,7 +50,8 @@ def test_read_study_on_a_corpus(tmp_path: Path) -> None:
 
 
 def test_read_study_on_a_file(tmp_path: Path) -> None:
-    found = read_study(write(tmp_path, 'corpus = "mine.csv"\ntext = "review"\n[conditions.all]\nkind = "full_text"\n'))
+    text = 'corpus = "mine.csv"\ntext = "review"\n[conditions.all]\nkind = "full_text"\n'
+    found = read_study(write(tmp_path / "study.toml", text))
     assert (found.config.corpus, found.config.data.text) == (str(tmp_path / "mine.csv"), "review")
     assert found.question == "Which label fits this text?"
     assert (found.config.sample, found.config.per_item, found.config.casing) == (100, 3, "lower")  # as in the paper
@@ -85,7 +82,7 @@ kind = "full_text"
 x = 3
 """
     kinds = "'human' or 'full_text' or 'model' or 'random_contiguous' or 'random_non_contiguous'"
-    assert problems(write(tmp_path, text)) == [
+    assert problems(tmp_path, text) == [
         "sampel is not a setting. Did you mean sample?",
         "per_item must be from 1 to 1,000, got 0.",
         "hours must be in (0, 1,000,000], got 0.0.",
@@ -138,7 +135,7 @@ x = 3
     ],
 )
 def test_wrong_study_files_are_refused(tmp_path: Path, text: str, problem: str) -> None:
-    assert problem in problems(write(tmp_path, text))
+    assert problem in problems(tmp_path, text)
 
 
 def test_studies_without_models_do_not_import_torch() -> None:

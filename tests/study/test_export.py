@@ -11,13 +11,12 @@ import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fresh.study.web.site
 from elsewhere import items, numbers, write
 from fresh.errors import StudyError
+from fresh.study.answers import SCALE_QUESTIONS, Answer
 from fresh.study.config import OLD_PRACTICE_NOTE, PRACTICE_NOTE
 from fresh.study.export import (
     FORMATS,
-    SCALE_QUESTIONS,
     TICKET_LENGTH,
     database_name,
     escape_mturk,
@@ -37,14 +36,17 @@ TOOLS = ("mturk", "potato", "label_studio")
 
 
 def test_answers_round_trip(store: Store, make_store: MakeStore, tmp_path: Path) -> None:
-    for who in join(store, "p1", "p2"):
-        work(store, who)
+    first, second = join(store, "p1", "p2")
+    work(store, first, answer=Answer("pos", 3, 4))  # on pages without scripts, which measure no time
+    work(store, second)
+    assert [one.seconds for one in get_overview(store).annotators] == [None, 1.5]
     rows = list(csv.DictReader(io.StringIO(FORMATS["csv"].write(store))))
     lines = [json.loads(line) for line in FORMATS["jsonl"].write(store).splitlines()]
     names = {"study": study_name(store), "database": database_name(store)}
     answers = read_answers(store)
     assert lines == [{**names, **one, "milliseconds": one["milliseconds"] or None} for one in answers]
     assert [names | {key: row[key] for key in names} for row in rows] == [names] * (12 + 4)
+    assert [row["milliseconds"] for row in rows if row["kind"] == "real"] == [""] * 6 + ["1500"] * 6
     assert {row["counted"] for row in rows if row["kind"] != "real"} == {"False"}
     for form in ("csv", "jsonl"):
         [file] = export_study(store, form, tmp_path / f"answers.{form}")
@@ -87,11 +89,8 @@ def test_tickets_are_shuffled_by_the_key(key: bytes) -> None:
 
 @pytest.mark.parametrize("form", TOOLS)
 def test_other_tools_show_the_same_questions(asking: Store, tmp_path: Path, form: str) -> None:
-    own = (Path(fresh.study.web.site.__file__).parent / "pages" / "item.html").read_text(encoding="utf-8")
     _, config = export_study(asking, form, tmp_path / "items.jsonl")
-    for question in SCALE_QUESTIONS.values():
-        assert question in config.read_text(encoding="utf-8")
-        assert f'"{question}"' in own
+    assert all(question in config.read_text(encoding="utf-8") for question in SCALE_QUESTIONS.values())
 
 
 @pytest.mark.parametrize("note", [PRACTICE_NOTE, OLD_PRACTICE_NOTE])

@@ -1,6 +1,6 @@
-import os
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fresh.data.corpora import CORPORA
 from fresh.data.fingerprints import TrainingFingerprints
+from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.errors import DataError, StudyError
 from fresh.study.answers import Answer
@@ -19,8 +20,6 @@ from fresh.study.config import StudyConfig
 from fresh.study.items import LoadModel, alternate_labels, make_plan, random_mask, read_documents, sample_documents
 from strategies import documents
 from studies import FakeModel, First, corpus, load, plan, study, text_of, two_ways
-
-DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
 
 def test_each_document_is_cut_in_every_condition() -> None:
@@ -188,11 +187,10 @@ def test_samples_have_the_label_proportions_of_the_corpus(rows: list[tuple[str, 
 
 
 @pytest.mark.parametrize(("name", "n_texts"), [("movies", 100), ("multirc", 83)])
-def test_studies_on_corpora_of_the_paper(name: str, n_texts: int) -> None:
-    if not DATA.is_dir():
-        message = f"The corpora are not at {DATA}. Name their folder in FRESH_DATA."
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
-    examples = CORPORA[name].read(DATA).test
+def test_studies_on_corpora_of_the_paper(
+    name: str, n_texts: int, corpora_dir: Path, read_corpus: Callable[[str, Path], Splits]
+) -> None:
+    examples = read_corpus(name, corpora_dir).test
     ways = {**two_ways(), "run": {"kind": "random_contiguous", "like": "human"}}
     made = make_plan(study(ways, sample=100), examples, load)
     first = CORPORA[name].labels[0]

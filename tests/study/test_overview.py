@@ -1,23 +1,12 @@
 """How people and conditions stand, and who is flagged."""
 
-import csv
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from fresh.study.annotators import add_annotators, exclude, leave, readmit
 from fresh.study.answers import Answer
-from fresh.study.export import export_study
-from fresh.study.importing import import_study
-from fresh.study.overview import (
-    AnnotatorStatus,
-    compute_results,
-    get_condition_status,
-    get_overview,
-    read_responses,
-)
+from fresh.study.overview import AnnotatorStatus, compute_results, get_condition_status, get_overview, read_responses
 from fresh.study.service import may_get_more, next_item, save_answer
 from fresh.study.store import Store
 from studies import MakeStore, as_earlier, enroll, get_item, join, work
@@ -111,23 +100,3 @@ def test_the_status_of_conditions(stored: Store) -> None:
     agreement = get_condition_status(stored)[0].agreement
     assert agreement is not None
     assert agreement.raw is None  # nobody compares yet: each text has one answer
-
-
-def test_unmeasured_times_are_exported_as_missing(make_store: MakeStore, tmp_path: Path) -> None:
-    settings = {"sample": 3, "practice": 0, "checks": 0, "per_item": 2}
-    store = make_store(**settings)
-    first, second = join(store, "p1", "p2")
-    work(store, first, answer=Answer("pos", 3, 4))
-    assert [one.seconds for one in get_condition_status(store)] == [None, None]
-    assert [row.seconds for row in compute_results(store).rows] == [None, None]
-    work(store, second)
-    [table] = export_study(store, "csv", tmp_path / "a.csv")
-    with table.open(encoding="utf-8", newline="") as file:
-        assert [row["milliseconds"] for row in csv.DictReader(file)] == [""] * 3 + ["1500"] * 3
-    [lines] = export_study(store, "jsonl", tmp_path / "a.jsonl")
-    found = [json.loads(line)["milliseconds"] for line in lines.read_text(encoding="utf-8").splitlines()]
-    assert found == [None] * 3 + [1500] * 3
-    for place, form in ((table, "csv"), (lines, "jsonl")):
-        other = make_store(form, **settings)
-        assert import_study(other, form, place).n_new == 6
-        assert [one.seconds for one in get_overview(other).annotators] == [None, 1.5]

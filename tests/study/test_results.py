@@ -55,15 +55,6 @@ def test_tests_are_paired_by_text_and_by_annotator() -> None:
     assert readability.adjusted == 1
 
 
-def test_a_dropped_answer_changes_no_other_row() -> None:
-    """The original shifted ratings by a row for each answer that it dropped: here an answer is one thing."""
-    whole = make_results(RESPONSES, ("A", "B"), ("neg", "pos"), 3, 12).rows
-    fewer = make_results(RESPONSES[1:], ("A", "B"), ("neg", "pos"), 3, 12).rows
-    assert fewer[1] == whole[1]
-    assert fewer[0].confidence.mean.value == pytest.approx((2.5 + 4) / 2)
-    assert fewer[0].accuracy.value == pytest.approx(0.75)
-
-
 def test_tables_are_formatted() -> None:
     found = make_results(RESPONSES, ("A", "B"), ("neg", "pos"), 3, 12, "C# *and* [F](x) <b>_1_ | 2")
     text = found.to_markdown()

@@ -1,5 +1,4 @@
 import math
-from fractions import Fraction
 from itertools import permutations, product
 
 import pytest
@@ -33,38 +32,13 @@ SUBJECTS = (
 @pytest.mark.parametrize(("metric", "expected"), [("nominal", 0.743), ("ordinal", 0.815)])
 def test_alpha_matches_the_published_example(metric: Metric, expected: float) -> None:
     assert krippendorff_alpha(UNITS, metric) == pytest.approx(expected, abs=0.0005)
+    for undefined in ([], [[1], [2]], [[1, 1], [1, 1, 1], [2]]):
+        assert krippendorff_alpha(undefined, metric) is None
 
 
 def test_kappa_matches_the_published_example() -> None:
     ratings = [[place for place, count in enumerate(row) for _ in range(count)] for row in SUBJECTS]
     assert fleiss_kappa(ratings, 14) == pytest.approx(0.210, abs=0.0005)
-
-
-def slow_alpha(ratings: list[list[int]], metric: str) -> float | None:
-    """Alpha from its definition: disagreement of all ordered pairs within items, over that of all pairs at all."""
-    pairable = [item for item in ratings if len(item) > 1]
-    everything = [answer for item in pairable for answer in item]
-
-    def distance(a: int, b: int) -> Fraction:
-        if metric == "nominal":
-            return Fraction(a != b)
-        low, high = min(a, b), max(a, b)
-        between = sum(low <= answer <= high for answer in everything)
-        return (between - Fraction(everything.count(low) + everything.count(high), 2)) ** 2 if a != b else Fraction(0)
-
-    n = len(everything)
-    expected = sum((distance(a, b) for a, b in permutations(everything, 2)), Fraction(0)) / max(1, n * (n - 1))
-    if not expected:
-        return None
-    pairs = (distance(a, b) / (len(item) - 1) for item in pairable for a, b in permutations(item, 2))
-    return float(1 - sum(pairs, Fraction(0)) / n / expected)
-
-
-@given(st.lists(st.lists(st.integers(1, 4), max_size=4), max_size=8), st.sampled_from(("nominal", "ordinal")))
-def test_alpha_matches_its_definition(ratings: list[list[int]], metric: Metric) -> None:
-    expected = slow_alpha(ratings, metric)
-    found = krippendorff_alpha(ratings, metric)
-    assert found == (None if expected is None else pytest.approx(expected, rel=0, abs=1e-12))
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), max_size=8))
@@ -84,8 +58,6 @@ def test_agreement_of_small_cases() -> None:
     assert raw_agreement([[1, 1, 1], [0, 1, 1], [1]]) == pytest.approx((1 + 2 / 3) / 2)  # as in the paper
     assert raw_agreement([[1]]) is None
     assert fleiss_kappa([[0], [1]], 1) is None
-    assert chance_agreement(3, [0.5, 0.5]) == pytest.approx(0.75)
-    assert chance_agreement(3, [1.0, 0.0]) == 1
 
 
 @given(st.integers(1, 4), st.lists(st.integers(1, 9), min_size=1, max_size=3))

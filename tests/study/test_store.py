@@ -15,17 +15,16 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import select, text
 
 import fresh.study.store
-import study_load
 from elsewhere import outcome
 from fresh.cli.main import main
 from fresh.errors import StudyError
 from fresh.study.annotators import is_admin, sign_in
 from fresh.study.importing import import_study
-from fresh.study.items import make_plan
 from fresh.study.overview import get_overview, read_answers, read_responses
 from fresh.study.schema import AnnotatorRow, Base
 from fresh.study.store import Store, _prepare, create_study, open_study
-from studies import MakeStore, corpus, load, plan, study, two_ways, work
+from studies import MakeStore, plan, two_ways, work
+from visitors import rush
 
 EARLIER = Path(__file__).parents[1] / "data_files" / "study"
 """A study of the version of November 2026: four documents, two conditions, three codes and somebody from outside."""
@@ -34,18 +33,11 @@ EARLIER = Path(__file__).parents[1] / "data_files" / "study"
 def test_a_study_reopens_unchanged(stored: Store, database: str) -> None:
     with closing(open_study(database)) as again:
         assert (again.about, again.design) == (stored.about, stored.design)
-        assert (again.labels, again.conditions) == ({"neg": "neg", "pos": "pos"}, ("human", "full"))
+        assert (list(again.labels.items()), again.conditions) == ([("pos", "Good"), ("neg", "Bad")], ("human", "full"))
     with pytest.raises(StudyError, match=r"already a study.*another place"):
         create_study(database, plan(two_ways()))
     with stored.engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
-
-
-def test_labels_keep_their_order_in_the_database(database: str) -> None:
-    labels = {"pos": "Good", "neg": "Bad"}
-    create_study(database, make_plan(study(two_ways(), labels), corpus(), load)).close()
-    with closing(open_study(database)) as store:
-        assert list(store.labels.items()) == list(labels.items())
 
 
 def undo_migrations(op: Operations) -> None:
@@ -205,5 +197,5 @@ def test_a_full_disk_leaves_no_partial_study(
 def test_many_annotators_lose_and_duplicate_nothing(database: str, n_documents: int, n_people: int) -> None:
     made = plan(two_ways(), n=n_documents + 10, sample=n_documents, practice=1, checks=2, per_item=3)
     create_study(database, made).close()
-    found = study_load.load(database, n_people)
+    found = rush(database, n_people)
     assert (found.n_counted, found.n_faults) == (n_documents * 2 * 3, 0), found

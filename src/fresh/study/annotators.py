@@ -34,9 +34,9 @@ def _hash_secret(secret: str, salt: str) -> str:
     return hashlib.scrypt(secret.encode(), salt=bytes.fromhex(salt), n=2**14, r=8, p=1, dklen=32).hex()
 
 
-def _draw_code() -> tuple[str, str, str]:  # the secret, its salt and its hash
-    secret, salt = _make_secret(), secrets.token_hex(16)
-    return secret, salt, _hash_secret(secret, salt)
+def _salt_and_hash(secret: str) -> tuple[str, str]:
+    salt = secrets.token_hex(16)
+    return salt, _hash_secret(secret, salt)
 
 
 def _group_letters(secret: str) -> str:
@@ -58,15 +58,15 @@ def add_annotators(store: Store, n: int, after: int | None = None) -> list[str]:
     if n < 1:
         raise StudyError(f"The number of annotators must be at least 1, got {n}.")
     # Hash before the transaction: hashing is slow, and blocks all other writers.
-    drawn = [_draw_code() for _ in range(n)]
-    rows = [AnnotatorRow(salt=salt, code=code, state="active") for _, salt, code in drawn]
+    drawn = [_make_secret() for _ in range(n)]
+    rows = [AnnotatorRow(salt=salt, code=code, state="active") for salt, code in map(_salt_and_hash, drawn)]
     with store.write_session() as session:
         lock_study(session)
         if after is not None and after != (session.scalar(select(func.max(AnnotatorRow.id))) or 0):
             raise RepeatedRequestError(CODES_MADE)
         session.add_all(rows)
         session.flush()
-        return [f"{row.id}-{_group_letters(secret)}" for row, (secret, _, _) in zip(rows, drawn, strict=True)]
+        return [f"{row.id}-{_group_letters(secret)}" for row, secret in zip(rows, drawn, strict=True)]
 
 
 def sign_in(store: Store, code: str) -> AnnotatorRow | None:
@@ -148,7 +148,8 @@ def renew_code(store: Store, annotator: int, replaces: str | None = None) -> str
     :param replaces: The stored hash when the request was made; if it has changed, the request is a repetition and is
         refused.
     """
-    secret, salt, code = _draw_code()
+    secret = _make_secret()
+    salt, code = _salt_and_hash(secret)
     with store.write_session() as session:
         row = lock_annotator(session, annotator)
         if replaces is not None and replaces != row.code:
@@ -265,11 +266,12 @@ def make_admin_secret(store: Store, replace: bool = False) -> str | None:
     :return: None if there is a secret already.
     """
     secret = _make_secret()
+    salt, code = _salt_and_hash(secret)
     with store.write_session() as session:
         row = lock_study(session)
         if row.admin_code is not None and not replace:
             return None
-        _store_admin_secret(row, secret)
+        row.admin_salt, row.admin_code = salt, code
     return _group_letters(secret)
 
 
@@ -283,13 +285,9 @@ def set_admin_secret(store: Store, secret: str) -> None:
         )
     if is_admin(store, secret):
         return
+    salt, code = _salt_and_hash(plain)
     with store.write_session() as session:
-        _store_admin_secret(lock_study(session), plain)
-
-
-def _store_admin_secret(row: StudyRow, secret: str) -> None:
-    row.admin_salt = secrets.token_hex(16)
-    row.admin_code = _hash_secret(secret, row.admin_salt)
+        session.execute(update(StudyRow).values(admin_salt=salt, admin_code=code))
 
 
 def _strip_separators(secret: str) -> str:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from fresh.config import raise_all
 
@@ -12,9 +13,15 @@ CONFIDENCE = ("not confident", "a little confident", "pretty confident", "very c
 READABILITY = ("very difficult", "difficult", "neutral", "easy", "very easy")
 """How easy the text is to read and understand, from 1."""
 SCALES = {"confidence": CONFIDENCE, "readability": READABILITY}
+SCALE_QUESTIONS = {
+    "confidence": "How confident are you?",
+    "readability": "How easy are the words to read and understand?",
+}
+"""As on our own pages and in other tools, so that answers are comparable."""
 QUESTIONS = ("label", *SCALES)  # what is asked about each item
 MEASURES = ("accuracy", *SCALES)
 MAX_MILLISECONDS = 7 * 24 * 3600 * 1000  # a week: nobody reads one text for longer
+MAX_DIGITS = 20  # more than any number of ours has; Python refuses to parse more than 4,300
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,13 @@ class Answer:
             limits = f"from 0 to {MAX_MILLISECONDS:,} (a week)"
             problems.append(f"milliseconds must be a whole number {limits}, got {self.milliseconds!r}.")
         raise_all(*problems)
+
+
+def parse_whole(value: Any) -> Any:
+    """Parse a whole number from text or a float; anything else stays as it is."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) <= MAX_DIGITS:
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def median_seconds(milliseconds: Iterable[int]) -> float | None:

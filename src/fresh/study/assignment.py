@@ -44,14 +44,6 @@ class OpenItem:
     taken: int  # annotators who hold it or have answered it
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """An annotator who asks for the next item."""
-
-    arrival: int  # number of annotators who started before
-    seen: tuple[tuple[int, int], ...]  # document and condition of all items given, in order, also if given back
-
-
 def latin_row(n_conditions: int, arrival: int) -> tuple[int, ...]:
     """Order the conditions for one annotator, by a row of a balanced Latin square (Williams, 1949).
 
@@ -87,40 +79,43 @@ def _shuffle(documents: Sequence[int], seed: str) -> list[int]:
     return sorted(documents, key=lambda _document: generator.random())
 
 
-def planned_pair(design: Design, reader: Reader) -> tuple[int, int]:
-    """Return the document and the condition of somebody's next item in the plan.
+def planned_pair(design: Design, arrival: int, place: int) -> tuple[int, int]:
+    """Return the document and the condition of somebody's item at a place of the plan, counted from 0.
 
     While everybody follows the plan, nobody else takes it.
     """
-    place = len(reader.seen)
-    row = latin_row(design.n_conditions, reader.arrival)
-    return reading_order(design, reader.arrival)[place % design.n_documents], row[place % design.n_conditions]
+    row = latin_row(design.n_conditions, arrival)
+    return reading_order(design, arrival)[place % design.n_documents], row[place % design.n_conditions]
 
 
-def choose_item(design: Design, reader: Reader, open_items: Iterable[OpenItem]) -> OpenItem | None:
+def choose_item(
+    design: Design, arrival: int, seen: Sequence[tuple[int, int]], open_items: Iterable[OpenItem]
+) -> OpenItem | None:
     """Choose somebody's next item; None if nothing is left that they may read.
 
     The planned item comes first. Otherwise it is an item in the condition whose turn it is, then in the condition they
     have seen least; among those, the one that has fewest annotators, then the first in their own order.
+
+    :param arrival: Number of annotators who started before.
+    :param seen: Document and condition of all items that they were given, in order, also if given back.
     """
-    if len(reader.seen) >= design.max_items:
-        return None
-    known = {document for document, _ in reader.seen}
+    known = {document for document, _ in seen}
     candidates = [item for item in open_items if item.document not in known]
-    if not candidates:
+    if not candidates or len(seen) >= design.max_items:
         return None
-    document, wanted = planned_pair(design, reader)
-    row = latin_row(design.n_conditions, reader.arrival)
+    planned = planned_pair(design, arrival, len(seen))
+    row = latin_row(design.n_conditions, arrival)
     # Without the plan's item, such as after others left, the conditions still take turns as well as they can.
-    counts = Counter(condition for _, condition in reader.seen)
-    turn = {condition: (row.index(condition) - len(reader.seen)) % design.n_conditions for condition in row}
-    places = {number: place for place, number in enumerate(reading_order(design, reader.arrival))}
+    counts = Counter(condition for _, condition in seen)
+    turn = {condition: (row.index(condition) - len(seen)) % design.n_conditions for condition in row}
+    places = {number: place for place, number in enumerate(reading_order(design, arrival))}
 
     def rank(item: OpenItem) -> tuple[bool, bool, int, int, int, int]:
-        planned = (item.document, item.condition) == (document, wanted)
-        ahead = (places[item.document] - len(reader.seen)) % design.n_documents
-        n_seen = 0 if item.condition == wanted else counts[item.condition]
-        return not planned, item.condition != wanted, n_seen, turn[item.condition], item.taken, ahead
+        in_turn = item.condition == planned[1]
+        ahead = (places[item.document] - len(seen)) % design.n_documents
+        n_seen = 0 if in_turn else counts[item.condition]
+        is_planned = (item.document, item.condition) == planned
+        return not is_planned, not in_turn, n_seen, turn[item.condition], item.taken, ahead
 
     return min(candidates, key=rank)
 

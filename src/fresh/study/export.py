@@ -24,7 +24,7 @@ from fresh.data.annotation import label_studio, potato
 from fresh.errors import StudyError
 from fresh.reporting.tables import escape_formula
 from fresh.study.annotators import signing_key
-from fresh.study.answers import SCALES
+from fresh.study.answers import SCALE_QUESTIONS, SCALES
 from fresh.study.assignment import latin_row
 from fresh.study.config import OLD_PRACTICE_NOTE, PRACTICE_NOTE
 from fresh.study.display import format_query
@@ -56,11 +56,6 @@ LABEL_STUDIO_CONFIG = """\
 {questions}
 </View>
 """
-# The same words as on our own pages (item.html), so that answers are comparable.
-SCALE_QUESTIONS = {
-    "confidence": "How confident are you?",
-    "readability": "How easy are the words to read and understand?",
-}
 ANSWER_COLUMNS = ("study", "database", *COLUMNS)
 TICKET_LENGTH = 16
 NAME_LENGTH = 8

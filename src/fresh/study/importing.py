@@ -13,19 +13,10 @@ from fresh.config import suggest
 from fresh.data.readers import Row, read_rows
 from fresh.errors import StudyError
 from fresh.study import annotators
-from fresh.study.answers import QUESTIONS, Answer
+from fresh.study.answers import QUESTIONS, Answer, parse_whole
 from fresh.study.display import format_query
 from fresh.study.export import database_name, escape_mturk, list_questions, list_tickets, study_name
-from fresh.study.raw_answers import (
-    KINDS,
-    MAX_TIMESTAMP,
-    READERS,
-    RawAnswer,
-    annotator_name,
-    parse_whole,
-    read_raw_answers,
-    unguard,
-)
+from fresh.study.raw_answers import KINDS, MAX_TIMESTAMP, READERS, RawAnswer, annotator_name, read_raw_answers, unguard
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, DocumentRow, ItemRow, PracticeAnswerRow
 from fresh.study.service import answer_columns
 from fresh.study.store import Store, now_ms

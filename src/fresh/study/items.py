@@ -203,23 +203,18 @@ def sample_documents(examples: Sequence[Example], n: int, generator: np.random.G
         return []
     sizes = Counter(sorted(example.label for example in examples))
     room = apportion(n, sizes, sizes)
-    chosen: list[int] = []
+    chosen: dict[int, None] = {}  # in the order in which they were drawn
     texts: set[Words] = set()
-    repeats: list[int] = []
-    shuffled = [int(place) for place in generator.permutation(len(examples))]
+    shuffled = generator.permutation(len(examples)).tolist()
     # The first pass takes each text once; the second fills up with repeats, such as further questions about a passage.
-    for new in (True, False):
-        for place in shuffled if new else repeats:
+    for may_repeat in (False, True):
+        for place in shuffled:
             label, words = examples[place].label, examples[place].document.words
-            if not room[label]:
-                continue
-            if new and words in texts:
-                repeats.append(place)
-                continue
-            texts.add(words)
-            room[label] -= 1
-            chosen.append(place)
-    return [chosen[int(place)] for place in generator.permutation(len(chosen))]
+            if room[label] and place not in chosen and (may_repeat or words not in texts):
+                texts.add(words)
+                room[label] -= 1
+                chosen[place] = None
+    return [int(place) for place in generator.permutation(list(chosen))]
 
 
 def alternate_labels(examples: Sequence[Example]) -> list[Example]:

@@ -20,13 +20,12 @@ from fresh.data.annotation import label_studio, potato
 from fresh.data.readers import Row, read_rows
 from fresh.errors import StudyError
 from fresh.reporting.tables import escape_formula
-from fresh.study.answers import MAX_MILLISECONDS, QUESTIONS
+from fresh.study.answers import MAX_MILLISECONDS, QUESTIONS, parse_whole
 
 KINDS = ("real", "practice", "check")
 OWN_FIELDS = ("study", "document", "condition", "gold")  # what our own export says about an item besides its number
 SHOWN_FIELDS = ("text", "query")  # what other tools say about an item
 COUNTED = {"true": True, "false": False, "": True, "none": True}
-MAX_DIGITS = 20  # more than any number of ours has; Python refuses to parse more than 4,300
 MAX_TIMESTAMP = 253_402_300_799_999  # the last millisecond of the year 9999
 POTATO_STATE = "user_state.json"
 POTATO_1_FILE = "annotated_instances.jsonl"
@@ -56,13 +55,6 @@ class RawAnswer:
     def unanswered(self) -> list[str]:
         """List the questions without an answer."""
         return [name for name in QUESTIONS if self.answers.get(name) in (None, "")]
-
-
-def parse_whole(value: Any) -> Any:
-    """Parse a whole number from text or a float; anything else stays as it is."""
-    if isinstance(value, str) and value.strip().isdecimal() and len(value) <= MAX_DIGITS:
-        return int(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def parse_milliseconds(name: str, value: Any, per_second: int = 1) -> int:

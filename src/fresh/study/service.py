@@ -11,7 +11,7 @@ from fresh.errors import InactiveAnnotatorError, NotAssignedError, StudyError, S
 from fresh.rationale import Rationale
 from fresh.study.annotators import lock_annotator, take_place
 from fresh.study.answers import Answer
-from fresh.study.assignment import OpenItem, Reader, choose_item, count_due_checks, planned_pair
+from fresh.study.assignment import OpenItem, choose_item, count_due_checks, planned_pair
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, ItemRow, PracticeAnswerRow, StudyRow
 from fresh.study.store import Store, now_ms
 
@@ -132,19 +132,19 @@ def _assign(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | N
         # Counted in the database: two people who start at once must not share a row of the Latin square.
         counted = update(StudyRow).values(arrivals=StudyRow.arrivals + 1).returning(StudyRow.arrivals)
         person.arrival = session.execute(counted).scalar_one() - 1
-    seen = (
+    theirs = (
         select(ItemRow.document, ItemRow.condition)
         .join(AssignmentRow, AssignmentRow.item == ItemRow.id)
         .where(AssignmentRow.annotator == person.id)
         .order_by(AssignmentRow.id)
     )
-    reader = Reader(person.arrival, tuple((d or 0, c or 0) for d, c in session.execute(seen).all()))
-    document, condition = planned_pair(store.design, reader)
+    seen = [(document or 0, condition or 0) for document, condition in session.execute(theirs)]
+    document, condition = planned_pair(store.design, person.arrival, len(seen))
     planned = (ItemRow.document == document, ItemRow.condition == condition)
     while True:
         # The planned item is nearly always free; an index finds it without reading all open items.
-        chosen = choose_item(store.design, reader, _open_items(session, *planned))
-        chosen = chosen or choose_item(store.design, reader, _open_items(session))
+        chosen = choose_item(store.design, person.arrival, seen, _open_items(session, *planned))
+        chosen = chosen or choose_item(store.design, person.arrival, seen, _open_items(session))
         if chosen is None:
             return None
         if take_place(session, chosen.item):

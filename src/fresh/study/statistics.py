@@ -1,8 +1,8 @@
 """Agreement between annotators, and permutation tests between conditions."""
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, combinations_with_replacement, product
 from typing import Literal
@@ -117,25 +117,25 @@ def compare_conditions(responses: Sequence[Response], conditions: Sequence[str],
     differences: list[Difference] = []
     texts = {response.document: response.text for response in responses}
     for measure in MEASURES:
-        values = measure_items(responses, measure)
+        by_document, answers = measure_items(responses, measure), defaultdict[tuple[str, int], list[float]](list)
+        for response in responses:
+            answers[response.condition, response.annotator].append(response.value(measure))
+        by_annotator = {key: float(np.mean(values)) for key, values in answers.items()}
         for one, two in combinations(conditions, 2):
-            first, second = ({d: v for (name, d), v in values.items() if name == condition} for condition in (one, two))
-            shared = sorted(first.keys() & second.keys())
-            if not shared:
+            gaps, person_gaps = _subtract(by_document, one, two), _subtract(by_annotator, one, two)
+            if not gaps:
                 continue
-            gaps = np.array([first[document] - second[document] for document in shared])
-            numbers = np.array([texts[document] for document in shared], dtype=np.int64)
-            by_person: dict[str, dict[int, list[float]]] = {one: {}, two: {}}
-            for response in responses:
-                if response.condition in by_person:
-                    own = by_person[response.condition].setdefault(response.annotator, [])
-                    own.append(response.value(measure))
-            both = sorted(by_person[one].keys() & by_person[two].keys())
-            person_gaps = [float(np.mean(by_person[one][who]) - np.mean(by_person[two][who])) for who in both]
-            p_documents = swap_test(sum_by_text(gaps, numbers), seed)
-            p_annotators = swap_test(person_gaps, seed) if both else None
-            interval = mean_interval(gaps, seed=seed, texts=numbers)
+            row, numbers = np.array(list(gaps.values())), np.array([texts[document] for document in gaps])
+            p_documents = swap_test(sum_by_text(row, numbers), seed)
+            p_annotators = swap_test(list(person_gaps.values()), seed) if person_gaps else None
+            interval = mean_interval(row, seed=seed, texts=numbers)
             p = max(p_documents, p_annotators or 0.0)
             differences.append(Difference(measure, one, two, len(gaps), interval, p_documents, p_annotators, p))
     adjusted = holm({str(number): item.p for number, item in enumerate(differences)})
     return [replace(item, adjusted=one.adjusted) for item, one in zip(differences, adjusted, strict=True)]
+
+
+def _subtract(values: Mapping[tuple[str, int], float], one: str, two: str) -> dict[int, float]:
+    """Subtract the second condition from the first, for each number that has values in both."""
+    numbers = sorted(number for name, number in values if name == one and (two, number) in values)
+    return {number: values[one, number] - values[two, number] for number in numbers}

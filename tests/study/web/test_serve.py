@@ -6,10 +6,12 @@ import sqlite3
 import stat
 import threading
 import time
-from contextlib import ExitStack, closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
 from fresh.cli.main import main
@@ -131,47 +133,42 @@ def test_startup_errors_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert re.search(rf"Port {port} .*in use", capsys.readouterr().err)
 
 
-def test_acknowledged_answers_and_sessions_survive_a_kill(database: str) -> None:
-    codes = made(database, 4, per_item=3)
+@pytest.mark.parametrize("n_kills", [1, pytest.param(11, marks=pytest.mark.slow)])
+def test_acknowledged_answers_and_sessions_survive_kills(database: str, n_kills: int) -> None:
+    codes, generator = made(database, 4, per_item=3), np.random.default_rng(0)
+    people = [Person(httpx.Client(timeout=30, follow_redirects=True)) for _ in codes]
     told: set[tuple[int, str]] = set()
-    people: dict[int, Person] = {}
-    lock, enough = threading.Lock(), threading.Event()
 
-    def work(address: str, code: str) -> None:
-        who = int(code.partition("-")[0])
-        person = people[who] = Person(httpx.Client(base_url=address, timeout=30))
-        try:
-            person.get().post("/sign-in", code=code)
-            person.get().post("/consent")
-            while person.get("/item").text:
-                text, ticket = person.text, person.field("ticket")
-                person.post("/answer", ticket=ticket, label="pos", confidence=1, readability=1, milliseconds=5)
-                assert person.status == 303
-                with lock:
-                    told.add((who, text))
-                    if len(told) > 30:
-                        enough.set()
-        except httpx.TransportError:
-            return  # the server was killed
+    def work(who: int) -> None:
+        person = people[who - 1]
+        with suppress(httpx.TransportError):  # the server was killed
+            while text := person.get("/item").text:
+                assert person.give().status == 200
+                told.add((who, text))
 
-    with server_of(database) as (address, server, _):
-        threads = [threading.Thread(target=work, args=(address, code)) for code in codes]
-        for thread in threads:
-            thread.start()
-        assert enough.wait(60)
-        server.send_signal(signal.SIGKILL)
-        for thread in threads:
-            thread.join()
-    with closing(open_study(database)) as store:
-        saved = [(one["annotator"], one["item"]) for one in read_answers(store)]
-    assert len(saved) == len(set(saved))
-    assert len(told) <= len(saved) <= len(told) + len(codes)  # one each may have been saved and not yet told
-    with server_of(database) as (address, _, _):
-        for who, person in people.items():
-            person.client.base_url = address
-            assert person.get("/item").status == 200  # still signed in
-            assert (who, person.text) not in told
-            person.client.close()
+    for n_before in range(n_kills + 1):
+        with server_of(database) as (address, server, _), ThreadPoolExecutor(len(codes)) as pool:
+            for who, person in enumerate(people, 1):
+                person.client.base_url = address
+                if n_before == 0:
+                    person.enter(codes[who - 1])
+                assert person.get("/item").status == 200  # still signed in
+                assert (who, person.text) not in told
+            if n_before == n_kills:
+                break
+            ends, n_enough = pool.map(work, range(1, 5)), len(told) + generator.integers(1, 15)
+            while len(told) < n_enough:
+                time.sleep(0.001)
+            time.sleep(generator.uniform(0, 0.05))
+            server.send_signal(signal.SIGKILL)
+            list(ends)
+        with closing(open_study(database)) as store:
+            saved = [(one["annotator"], one["item"]) for one in read_answers(store)]
+        assert len(saved) == len(set(saved))
+        most = len(told) + len(codes) * (n_before + 1)  # one each may have been saved and not yet told
+        assert 0 < len(told) <= len(saved) <= most
+    for person in people:
+        person.client.close()
     if "://" not in database:
         with closing(sqlite3.connect(Path(database) / "study.db")) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -92,7 +92,7 @@ class AdminViews:
         return self._page(request, "admin.html", done=done, **values)
 
     def _page(self, request: Request, name: str, **values: Any) -> Response:
-        return self.site.session_page(request, self.site.sessions.require(request, ROLE), name, **values)
+        return self.site.page(request, self.site.sessions.require(request, ROLE), name, **values)
 
     def pause(self, request: Request, form: Field = "", paused: Field = "") -> Response:
         """Pause or resume the study."""

@@ -1,7 +1,7 @@
 """The pages of annotators: consent, instructions, practice, one text a page, thanks."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -9,7 +9,7 @@ from starlette.responses import Response
 from fresh.errors import InactiveAnnotatorError, NotAssignedError
 from fresh.study import service
 from fresh.study.annotators import get_annotator, leave, record_consent, release_expired
-from fresh.study.answers import SCALES, Answer
+from fresh.study.answers import Answer, parse_whole
 from fresh.study.web.auth import Session
 from fresh.study.web.site import Field, Login, Site, redirect, wants_page
 from fresh.web.errors import Problem
@@ -39,16 +39,12 @@ class AnnotatorViews:
         if person.state != "active":
             raise InactiveAnnotatorError(service.INACTIVE[person.state])
         if not person.consented:
-            return self._page(request, session, "consent.html")
+            return self.site.page(request, session, "consent.html")
         progress = service.get_progress(self.site.store, session.who)
         if progress.n_practiced or progress.n_answered:
             return redirect("/item")
         examples = service.list_examples(self.site.store)
-        return self._page(request, session, "instructions.html", examples=examples, progress=progress)
-
-    def _page(self, request: Request, session: Session, name: str, status: int = 200, **values: Any) -> Response:
-        values |= {"labels": self.site.store.labels, "scales": SCALES}
-        return self.site.session_page(request, session, name, status, **values)
+        return self.site.page(request, session, "instructions.html", examples=examples, progress=progress)
 
     def consent(self, request: Request, form: Field = "") -> Response:
         """Record consent."""
@@ -67,7 +63,7 @@ class AnnotatorViews:
             task = service.next_item(self.site.store, session.who)
         if task is None:
             page = "later.html" if service.may_get_more(self.site.store, session.who) else "thanks.html"
-            return self._page(request, session, page, progress=service.get_progress(self.site.store, session.who))
+            return self.site.page(request, session, page, progress=service.get_progress(self.site.store, session.who))
         return self._item_page(request, session, task, messages=(ANSWERED,) if again else ())
 
     def _item_page(
@@ -79,7 +75,7 @@ class AnnotatorViews:
         chosen: dict[str, str] | None = None,
     ) -> Response:
         # Nothing on the page may reveal the kind of the item, other than practice.
-        return self._page(
+        return self.site.page(
             request,
             session,
             "item.html",
@@ -117,8 +113,8 @@ class AnnotatorViews:
         try:
             if missing := [message for name, message in MISSING.items() if not chosen[name]]:
                 raise ValueError("\n".join(missing))
-            time = _parse_number(milliseconds or "0")  # without scripts, the page sends none
-            answer = Answer(label, _parse_number(confidence), _parse_number(readability), time)
+            time = parse_whole(milliseconds or "0")  # without scripts, the page sends none
+            answer = Answer(label, parse_whole(confidence), parse_whole(readability), time)
         except ValueError as error:
             task = service.next_item(self.site.store, session.who) if wants_page(request) else None
             if task is None or task.item != item:
@@ -137,14 +133,14 @@ class AnnotatorViews:
         session = self.site.sessions.require(request, ROLE)
         solved = service.get_feedback(self.site.store, session.who, self._find_item(session.who, ticket))
         progress = service.get_progress(self.site.store, session.who)
-        return self._page(request, session, "feedback.html", solved=solved, progress=progress)
+        return self.site.page(request, session, "feedback.html", solved=solved, progress=progress)
 
     def confirm_leave(self, request: Request) -> Response:
         """Ask to confirm leaving, or confirm that somebody who did not agree does not take part."""
         session = self.site.sessions.require(request, ROLE)
         person = get_annotator(self.site.store, session.who)
         consented = person is None or person.consented
-        return self._page(request, session, "leave.html" if consented else "declined.html")
+        return self.site.page(request, session, "leave.html" if consented else "declined.html")
 
     def leave(self, request: Request, form: Field = "") -> Response:
         """Remove an annotator from the study permanently."""
@@ -158,9 +154,4 @@ class AnnotatorViews:
         """Thank an annotator who has left."""
         if self.site.sessions.find(request, ROLE) is not None:
             return redirect("/")
-        return self.site.page("left.html", self.site.sessions.visitor(request))
-
-
-def _parse_number(text: str) -> Any:
-    """Parse a whole number; anything else is left for `Answer` to refuse."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text
+        return self.site.page(request, self.site.sessions.visitor(request), "left.html")

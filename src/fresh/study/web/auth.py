@@ -49,7 +49,7 @@ class Session:
     role: Role
     who: int  # number of an annotator; 0 for others
     at: int  # time of their last request, in milliseconds since 1970
-    nonce: str  # random
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
     # The version when the token was read: a session that ends meanwhile must not be renewed with a newer version.
     version: str = field(default="", compare=False)
 
@@ -61,10 +61,6 @@ class Signer:
     # Not itsdangerous: its tokens are no shorter to make, and its base64 lets some changed tokens pass.
     key: bytes
     hours: float = 12.0  # how long a session lasts without a request
-
-    def start(self, role: Role, at: int, who: int = 0) -> Session:
-        """Start a session."""
-        return Session(role, who, at, secrets.token_hex(16))
 
     def write(self, session: Session, version: str = "") -> str:
         """Write a session as a token that is valid for one `session_version`."""
@@ -147,7 +143,7 @@ class Sessions:
 
     def visitor(self, request: Request) -> Session:
         """Find or start a session before sign-in."""
-        return self.find(request, "visitor") or self.signer.start("visitor", self.clock())
+        return self.find(request, "visitor") or Session("visitor", 0, self.clock())
 
     def check_form(self, session: Session | None, token: str) -> None:
         """Refuse a form that is not from this session."""
@@ -187,6 +183,7 @@ class Sessions:
         response.delete_cookie(self.cookie_name(role), httponly=True, samesite="strict")
 
 
+@dataclass(slots=True)
 class RateLimiter:
     """Checks codes; after many wrong codes from a network, limits how fast codes from there are checked."""
 
@@ -195,16 +192,13 @@ class RateLimiter:
     # slowapi or limits: they would refuse right codes too. The length of codes (31^12, 8e17 secrets) makes guessing
     # infeasible; the pause is for admin secrets that people choose themselves.
 
-    def __init__(
-        self, most: int = 20, seconds: float = 600, pause: float = 1, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.most = most
-        self.seconds = seconds
-        self.pause = pause
-        self.clock = clock
-        # Only the event loop changes these, so that no lock is needed.
-        self.failures: dict[str, deque[float]] = {}
-        self.n_checks: Counter[str] = Counter()  # checks in progress, by slowed network
+    most: int = 20
+    seconds: float = 600
+    pause: float = 1
+    clock: Callable[[], float] = time.monotonic
+    # Only the event loop changes these, so that no lock is needed.
+    failures: dict[str, deque[float]] = field(default_factory=dict)
+    n_checks: Counter[str] = field(default_factory=Counter)  # checks in progress, by slowed network
 
     async def check(self, address: str, find: Callable[[], int | None]) -> int | None:
         """Find whose code it is, in a thread; `find` returns None for a wrong code."""

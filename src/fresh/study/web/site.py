@@ -18,6 +18,7 @@ from starlette.types import Scope
 from fresh.errors import InactiveAnnotatorError, NotAssignedError, RepeatedRequestError, StudyError, StudyPausedError
 from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.study.annotators import is_admin, sign_in
+from fresh.study.answers import SCALE_QUESTIONS, SCALES
 from fresh.study.display import cannot_complete, split_query
 from fresh.study.service import INACTIVE, PAUSED
 from fresh.study.store import Store
@@ -85,7 +86,8 @@ def make_templates() -> tuple[Environment, Assets]:
     templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
     templates.filters |= {"plural": plural, "parts": split_query}
     templates.filters["figure"] = lambda value, digits=2: "–" if value is None else f"{value:.{digits}f}"
-    templates.globals |= {"cannot_complete": cannot_complete, "ui": templates.get_template("parts.html").module}
+    templates.globals |= {"cannot_complete": cannot_complete, "scales": SCALES, "scale_questions": SCALE_QUESTIONS}
+    templates.globals["ui"] = templates.get_template("parts.html").module
     return templates, assets
 
 
@@ -99,17 +101,11 @@ class Site:
     limiters: Mapping[str, RateLimiter] = field(default_factory=lambda: {role: RateLimiter() for role in START})
     hashing: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MAX_HASHES))
 
-    def page(self, name: str, session: Session, status: int = 200, **values: Any) -> HTMLResponse:
-        """Render a page for a session."""
+    def page(self, request: Request, session: Session, name: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """Render a page for a session, and extend the session."""
         token, about = self.sessions.signer.form_token(session), self.store.about
-        html = self.templates.get_template(name).render(title=about["title"], token=token, about=about, **values)
-        return HTMLResponse(html, status)
-
-    def session_page(
-        self, request: Request, session: Session, name: str, status: int = 200, **values: Any
-    ) -> HTMLResponse:
-        """Render a page for somebody who has signed in, and extend the session."""
-        response = self.page(name, session, status, **values)
+        values |= {"about": about, "title": about["title"], "labels": self.store.labels, "token": token}
+        response = HTMLResponse(self.templates.get_template(name).render(values), status)
         self.sessions.renew(request, response, session)
         return response
 
@@ -124,8 +120,9 @@ class Site:
         link = LINKS.get(message, "Sign in" if session is None else "Back to the study")
         heading = ALREADY_DONE if admin and status == 409 else HEADINGS.get(status, HEADINGS[403])
         response = self.page(
-            "notice.html",
+            request,
             session or self.sessions.visitor(request),
+            "notice.html",
             status,
             heading=MESSAGE_HEADINGS.get(message, heading),
             message=message,
@@ -170,7 +167,7 @@ class Login:
         sessions = self.site.sessions
         visitor = sessions.visitor(request)
         message = message or sessions.ended_message(request, self.role)
-        response = self.site.page("sign_in.html", visitor, status, role=self.role, message=message)
+        response = self.site.page(request, visitor, "sign_in.html", status, role=self.role, message=message)
         sessions.set_cookie(request, response, visitor)
         return response
 
@@ -196,7 +193,7 @@ class Login:
                 raise Problem(403, WRONG_CODE[self.role])
             return self.show(request, 403, WRONG_CODE[self.role])
         response, sessions = redirect(START[self.role]), self.site.sessions
-        sessions.set_cookie(request, response, sessions.signer.start(self.role, sessions.clock(), who))
+        sessions.set_cookie(request, response, Session(self.role, who, sessions.clock()))
         sessions.delete_cookie(response, "visitor")
         return response
 
