@@ -76,9 +76,6 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
         check_output_folder(tmp_path / "notes.txt", "the model")
 
 
-# Lines
-
-
 def test_a_file_that_cannot_be_opened_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "out.jsonl"
     path.write_text("one\nnotes without an end", encoding="utf-8")

@@ -157,8 +157,6 @@ def test_settings_files_and_assignments(tmp_path: Path) -> None:
         parse_assignments(["epochs"])
 
 
-# Nearest names
-
 SETTINGS = ("epochs", "ratio", "seed", "scorer", "layer", "text", "label", "long", "method", "dropout", "samples")
 NEAR = {"epoch": "epochs", "Epochs": "epochs", "n_epochs": "epochs", "learningrate": "learning_rate", "sede": "seed"}
 FAR = ("lr", "corpora", "dataset", "documents", "length", "workers", "out", "name", "names", "read", "row", "k")

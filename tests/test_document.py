@@ -157,9 +157,6 @@ def test_words_that_differ_from_their_spans_are_refused(words: Any, spans: Any, 
         Document("a b", words, spans, id="d1")
 
 
-# Document.cut
-
-
 def test_a_cut_keeps_the_marked_words_and_the_whole_query() -> None:
     document = Document.from_words(["not", "a", "good", "film"], ["any", "good"], "d1")
     rationale = document.cut(mask(1, 0, 1, 0))

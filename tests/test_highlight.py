@@ -77,9 +77,6 @@ def test_control_characters_are_shown_and_others_stay() -> None:
     assert others.translate(CONTROL_PICTURES) == others
 
 
-# In a notebook
-
-
 def test_a_notebook_shows_the_answer_the_query_and_the_words_that_were_read() -> None:
     html = explanation("a very good film", Mask.from_spans(((1, 3),), 4))._repr_html_()
     parts = Parts(html)

@@ -151,9 +151,6 @@ def test_a_corpus_is_found_by_name() -> None:
         find_corpus("moviez")
 
 
-# The demo
-
-
 def test_the_demo_is_balanced_sampled_by_its_seed_and_does_not_import_pandas() -> None:
     code = "import sys; from fresh.data.corpora import read_demo; read_demo(); print('pandas' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

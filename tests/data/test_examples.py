@@ -89,9 +89,6 @@ def test_whole_numbers_survive_a_frame_with_gaps() -> None:
     assert "frame, row 2: there is no label." in refusal(nullable)
 
 
-# Rationales
-
-
 @pytest.mark.parametrize(
     ("record", "config", "spans"),
     [

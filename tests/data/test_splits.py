@@ -29,9 +29,6 @@ def sizes(splits: Splits) -> tuple[int, int, int]:
     return len(splits.train), len(splits.dev), len(splits.test)
 
 
-# Splits
-
-
 BOTH = (example("a", "t1"), example("b", "t2"))
 
 
@@ -139,9 +136,6 @@ def test_bad_rows_of_all_splits_are_counted(tmp_path: Path) -> None:
     bad = BadRows()
     load_splits(train, DataConfig(dev=str(dev), skip_bad=True), 0, bad)
     assert (bad.count, bad.total) == (2, 23)
-
-
-# Splitting off
 
 
 @st.composite

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fresh.data.config import DEFAULTS, DataConfig
-from fresh.data.readers import GZIP_MAGIC, Row, check_span, check_unpacked, parse_json_lines, refuse_empty
+from fresh.data.readers import Row, check_span, check_unpacked, parse_json_lines, refuse_empty
 from fresh.errors import DataError, RowError
 
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz")
@@ -138,7 +138,7 @@ def _read_tar(path: Path, config: DataConfig) -> Iterator[tuple[PurePosixPath, b
         raise DataError(f"{path} does not exist. Check the spelling and the folder.")
     # By its content, because tars are often renamed.
     with path.open("rb") as file:
-        compressed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        compressed = file.read(2) == b"\x1f\x8b"  # how gzip files start
     try:
         if compressed:
             check_unpacked(path, path.name, config)

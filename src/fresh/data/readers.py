@@ -37,7 +37,6 @@ BLOCK_SIZE = 64 * 1024
 PARQUET_BATCH = 8
 JSON_SPACE = re.compile(r"[ \t\n\r]*")
 JSON_FIX = 'Write objects such as {"text": "Good film.", "label": "positive"}, one a line or in one list.'
-GZIP_MAGIC = b"\x1f\x8b"
 # Small files may unpack to this much, whatever the limit: a few repeated lines compress very well.
 MIN_UNPACK_LIMIT = 16 * MEGABYTE
 

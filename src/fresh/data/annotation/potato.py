@@ -55,8 +55,7 @@ NOT_CHOSEN = (None, False, "", "false")
 
 def matches(values: Mapping[str, Any]) -> bool:
     """Recognize an annotation of either version."""
-    first = "id" in values and all(name in values for name in FIRST_VERSION)
-    return first or ({"instance_id", "user_id"} <= values.keys() and all(name in values for name in SECOND_VERSION))
+    return {"id", *FIRST_VERSION} <= values.keys() or {"instance_id", "user_id", *SECOND_VERSION} <= values.keys()
 
 
 def text_id(row: Row) -> str:
