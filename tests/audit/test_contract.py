@@ -1,6 +1,5 @@
 """The contract of every way to train: predictions are computed from rationales alone, and can be certified."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,10 +28,9 @@ from tiny import N_POSITIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
 
-FEW = {"samples": 8, "steps": 2}
 ALL = {
     **CASES,
-    **{f"fresh with {name}": Case("fresh", {"scorer": name, **FEW}) for name in SCORERS},
+    **{f"fresh with {name}": Case("fresh", {"scorer": name, "samples": 8, "steps": 2}) for name in SCORERS},
     **{
         f"fresh cut by {name}": Case("fresh", {"discretizer": name})
         for name in ("contiguous", "global_top_k", "global_contiguous")
@@ -46,9 +44,7 @@ def test_every_method_is_tried() -> None:
     assert {case.method for case in ALL.values()} == set(METHODS)
 
 
-def certificates_hold(
-    model: Rationalizer, documents: Sequence[Document], place: Path, ratio: float | None = None
-) -> None:
+def certificates_hold(model: Rationalizer, documents: list[Document], place: Path, ratio: float | None = None) -> None:
     """Certify answers, see that they hold to the bit, and that another rationale would not."""
     model.save_pretrained(place / "model")
     certify(place / "model", documents, place / "out.jsonl", device="cpu", ratio=ratio)

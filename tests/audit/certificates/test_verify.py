@@ -3,6 +3,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, call
@@ -170,17 +171,14 @@ def test_a_file_rewritten_without_a_line_has_another_digest(content: bytes, veri
 # Other machines
 
 
-def moved_by(step: float) -> Callable[[list[Record]], None]:
-    def change(records: list[Record]) -> None:
-        [neg, pos] = records[2]["probabilities"]
-        sign = 1 if float(neg[1]) < 0.5 else -1
-        neg[1], pos[1] = repr(float(neg[1]) + sign * step), repr(float(pos[1]) - sign * step)
-
-    return change
+def move(step: float, records: list[Record]) -> None:
+    [neg, pos] = records[2]["probabilities"]
+    sign = 1 if float(neg[1]) < 0.5 else -1
+    neg[1], pos[1] = repr(float(neg[1]) + sign * step), repr(float(pos[1]) - sign * step)
 
 
 def test_a_small_difference_passes_and_is_reported_and_a_larger_one_fails(content: bytes, verified: Verify) -> None:
-    verdict = verified(resealed(content, moved_by(3e-7)))
+    verdict = verified(resealed(content, partial(move, 3e-7)))
     assert (verdict.holds, verdict.count, verdict.n_exact) == (True, 3, 2)
     assert verdict.max_difference == pytest.approx(3e-7, rel=1e-6)
     assert verdict.to_text() == (
@@ -188,9 +186,9 @@ def test_a_small_difference_passes_and_is_reported_and_a_larger_one_fails(conten
         "bit, the others within 1e-05 (at most 3e-07 apart), as on another machine or in other batches.\n"
         f"Final digest: {verdict.digest}"
     )
-    assert verified(resealed(content, moved_by(0.9 * TOLERANCE))).holds
+    assert verified(resealed(content, partial(move, 0.9 * TOLERANCE))).holds
     reason = "its probabilities are 1.1e-05 from those that the predictor gives; at most 1e-05 is allowed."
-    assert verified(resealed(content, moved_by(1.1 * TOLERANCE))).faults == (Fault(3, reason),)
+    assert verified(resealed(content, partial(move, 1.1 * TOLERANCE))).faults == (Fault(3, reason),)
 
 
 @pytest.mark.parametrize(
