@@ -31,8 +31,11 @@ from strategies import texts
     ("error", "expected"),
     [
         (PermissionError(13, "No", "a.csv.partial"), "a.csv cannot be read or written (No). Check your permissions, "),
-        (OSError(errno.ENOSPC, "Full", "a.csv"), "a.csv cannot be read or written (Full). Free some space there, "),
-        (OSError(errno.ENOSPC, "Full"), "[Errno 28] Full. Free some space there, or choose another place."),
+        (
+            OSError(errno.ENOSPC, "Full", "a.csv"),
+            "a.csv cannot be read or written (Full). Free some space on that disk, ",
+        ),
+        (OSError(errno.ENOSPC, "Full"), "[Errno 28] Full. Free some space on that disk, or choose another place."),
         (OSError(errno.ECONNREFUSED, "Refused"), "[Errno 111] Refused"),
         (ValueError("odd"), "odd"),
     ],

@@ -16,7 +16,7 @@ from fresh.errors import OutputError
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 _HINTS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), " Check your permissions, or choose another place."),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), " Free some space there, or choose another place."),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), " Free some space on that disk, or choose another place."),
     **dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EROFS), " Choose another place."),
 }
 

@@ -7,18 +7,28 @@ from typing import Any
 import pytest
 
 import small
-from command import Command, make_command
+from command import Command, Shown
 from fresh.attribution.support_model import SupportModel
+from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 
+ON_CPU = ("audit", "compare", "evaluate", "explain", "export", "verify")
+
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     """Runs `fresh` with arguments on the CPU, checks the exit status, and returns what was printed."""
-    return make_command(capsys)
+
+    def run(*arguments: object, status: int = 0) -> Shown:
+        given = [*map(str, arguments), *(("--device", "cpu") if arguments[0] in ON_CPU else ())]
+        capsys.readouterr()
+        assert main(given) == status
+        return Shown(*capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,6 @@ import small
 from certified import read, write
 from command import Command, Shown
 from fresh.attribution.support_model import SupportModel
-from fresh.document import Explanation
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -118,18 +116,11 @@ def test_a_stray_file_is_named(saved: str, explain: Explain, command: Command) -
     assert re.search(r"1 fault\.\nline 1: the predictor is the certified one.*: notes\.txt", shown.out)
 
 
-def test_an_interrupt_leaves_no_certificates(saved: str, monkeypatch: pytest.MonkeyPatch, explain: Explain) -> None:
-    records = fresh.reporting.console.to_record
-    seen: list[Explanation] = []
-
-    def interrupted(explanation: Explanation, scores: bool) -> dict[str, Any]:
-        seen.append(explanation)
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-        return records(explanation, scores)
-
-    monkeypatch.setattr(fresh.reporting.console, "to_record", interrupted)
-    message = "Interrupted. 1 text explained; the output is valid. There are no certificates."
+def test_an_interrupt_leaves_no_certificates(
+    saved: str, interrupt: Callable[[object, str], None], explain: Explain
+) -> None:
+    interrupt(fresh.reporting.console, "to_record")
+    message = "Interrupted. 0 texts explained; the output is valid. There are no certificates."
     assert explain(saved, *BOTH, status=130).last == message
     assert sorted(path.name for path in Path().iterdir()) == ["in.jsonl", "out.jsonl"]
 

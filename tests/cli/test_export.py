@@ -1,17 +1,12 @@
 import io
-import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import annotated
 import small
 from command import Command
-from data_files import write
 from fresh.data.annotation import TOOLS, export
-from fresh.document import Explanation
 from fresh.rationalizer import Rationalizer
 
 TEXTS = ["The film, was good!", "an awful  story\nof two old men", "“great” 😀 sea film it plays in the"]
@@ -43,16 +38,6 @@ def test_explanations_are_written_for_a_tool(
     assert "explaining" in shown.err
 
 
-def test_the_tool_returns_what_the_model_marked(saved: str, model: Rationalizer, data: str, command: Command) -> None:
-    command("export", saved, "--input", data, *LABEL_STUDIO)
-    tasks = json.loads(Path("tasks.json").read_text(encoding="utf-8"))
-    back = annotated.read(write(Path("export.jsonl"), annotated.label_studio(tasks)))
-    explained = list(model.explain_file(data, text="review"))
-    assert [example.document.text for example in back] == TEXTS
-    assert [example.document.id for example in back] == ["r-0", "r-1", "r-2"]
-    assert [(example.label, example.human) for example in back] == [(e.prediction.label, e.mask) for e in explained]
-
-
 def test_texts_are_read_from_standard_input(saved: str, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"text": "a good film"}\n')))
     assert command("export", saved, "--input", "-", *DOCCANO).out == "Wrote 1 task to tasks.jsonl.\n"
@@ -71,13 +56,9 @@ def test_files_are_replaced_only_with_overwrite(saved: str, data: str, command: 
 
 
 def test_an_interrupted_export_writes_nothing(
-    saved: str, data: str, monkeypatch: pytest.MonkeyPatch, command: Command
+    saved: str, data: str, interrupt: Callable[[object, str], None], command: Command
 ) -> None:
-    def interrupted(*_about: Any, **_more: Any) -> Iterator[Explanation]:
-        yield from Rationalizer.from_pretrained(saved).explain(["a film"])
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Rationalizer, "explain_stream", interrupted)
+    interrupt(Rationalizer, "explain")
     shown = command("export", saved, "--input", data, "--text=review", *DOCCANO, status=130)
     assert shown.err.endswith("\nInterrupted. Nothing was written.\n")
     assert [path.name for path in Path().iterdir()] == [data]

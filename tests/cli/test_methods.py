@@ -122,5 +122,3 @@ def test_a_settings_file_names_the_method(train: Train) -> None:
     settings = Rationalizer.from_pretrained("model").settings
     assert (settings["method"], settings["lambda_1"], settings["lambda_2"]) == ("lei", 0.05, 2)
     assert settings["train"]["seed"] == 4
-    shown = train("--config", "run.toml", "--method", "fresh", "--overwrite", status=1)
-    assert shown.err == "fresh train: lambda_1 is a setting of lei, not of the method fresh.\n"

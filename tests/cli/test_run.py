@@ -115,7 +115,7 @@ def test_a_full_disk_is_named(grid: Grid, command: Command, monkeypatch: pytest.
 
     monkeypatch.setattr(fresh.experiments.store, "write_text", write_text)
     shown = command("run", grid({"method": "full_text"}), "--out", "runs", status=1)
-    message = "fresh run: [Errno 28] No space left on device. Free some space there, or choose another place.\n"
+    message = "fresh run: [Errno 28] No space left on device. Free some space on that disk, or choose another place.\n"
     assert shown == ("", message)
 
 

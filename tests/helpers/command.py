@@ -2,12 +2,6 @@
 
 from typing import NamedTuple, Protocol
 
-import pytest
-
-from fresh.cli.main import main
-
-ON_CPU = ("audit", "compare", "evaluate", "explain", "export", "verify")
-
 
 class Shown(NamedTuple):
     """What a command printed."""
@@ -23,13 +17,3 @@ class Shown(NamedTuple):
 
 class Command(Protocol):
     def __call__(self, *arguments: object, status: int = 0) -> Shown: ...
-
-
-def make_command(capsys: pytest.CaptureFixture[str]) -> Command:
-    def run(*arguments: object, status: int = 0) -> Shown:
-        given = [*map(str, arguments), *(("--device", "cpu") if arguments[0] in ON_CPU else ())]
-        capsys.readouterr()
-        assert main(given) == status
-        return Shown(*capsys.readouterr())
-
-    return run

@@ -180,15 +180,6 @@ def test_overload_is_refused(batcher: Batcher, release: Callable[[], None]) -> N
     assert batcher.seconds_left() == 5
 
 
-def test_closing_leaves_no_request_hanging(batcher: Batcher, release: Callable[[], None]) -> None:
-    future = batcher.submit([numbered(1)])
-    threading.Timer(0.05, release).start()
-    batcher.close()
-    assert future.cancelled()
-    with pytest.raises(ClosedError, match="shutting down"):
-        batcher.submit([numbered(1)])
-
-
 # Turns: large requests are computed in several, so that others are not held up
 
 
@@ -263,6 +254,7 @@ def test_files_have_the_lowest_priority(short_turns: Batcher, turns: Turns) -> N
 def test_closing_waits_for_the_current_turn_only(short_turns: Batcher, turns: Turns) -> None:
     large = short_turns.submit(specs("large", 9))
     assert turns.begun.acquire(timeout=10)
+    waiting = short_turns.submit([spec("waiting")])
     closing = threading.Thread(target=short_turns.close)
     closing.start()
     turns.free.release(1)
@@ -270,6 +262,9 @@ def test_closing_waits_for_the_current_turn_only(short_turns: Batcher, turns: Tu
     assert not closing.is_alive()
     assert turns.read == [["large0", "large1"]]
     assert large.cancelled()
+    assert waiting.cancelled()
+    with pytest.raises(ClosedError, match="shutting down"):
+        short_turns.submit([spec("late")])
 
 
 def test_certificates_are_made_in_turns_too(short_turns: Batcher, turns: Turns) -> None:

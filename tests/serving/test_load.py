@@ -34,7 +34,7 @@ async def client(address: str, number: int, ends: float) -> Answers:
     place = urlsplit(address)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     found: Answers = []
-    while time.monotonic() < ends:
+    while time.monotonic() < ends or len(found) < 2:  # two also where the machine is busy
         text = TEXTS[(number + len(found)) % len(TEXTS)]
         body = json.dumps({"text": text})
         head = f"POST /v1/models/model/explain HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/json\r\n"

@@ -118,13 +118,6 @@ def test_invalid_requests_are_refused(client: TestClient, address: str, body: An
     assert re.search(message, detail)
 
 
-def test_an_unknown_model_gets_a_suggestion(client: TestClient) -> None:
-    for name, suggestion in (("one-lenth", "Did you mean one-length?"), ("xyz", "There are: one-length, any-length")):
-        status, detail = problem(client.post(f"/v1/models/{name}/explain", json={"text": "a"}))
-        assert status == 404
-        assert f"{name} is not a model here. {suggestion}" in detail
-
-
 UNREADABLE = [
     (b'{"text": "a"}', "", 415, "no content type.*application/json"),
     (b'{"text": "a"}', "application/x-www-form-urlencoded", 415, "x-www-form-urlencoded.*application/json"),

@@ -1,11 +1,8 @@
 import argparse
+import socket
 import sys
-from typing import TYPE_CHECKING
 
 from fresh.cli.options import add_shared
-
-if TYPE_CHECKING:
-    import socket
 
 SUMMARY = "Serve models in the browser and over JSON"
 ABOUT = """\
@@ -63,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
         serve(app, listener)
 
 
-def _listen(args: argparse.Namespace) -> "socket.socket":
+def _listen(args: argparse.Namespace) -> socket.socket:
     """Listen on the port; if that fails, also report what is wrong with the models."""
     from fresh.serving.models import check_models
     from fresh.web.server import PortError, bind

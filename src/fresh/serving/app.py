@@ -51,13 +51,9 @@ def create_app(models: Models, metrics: ServerMetrics, config: ServeConfig | Non
     app.include_router(job_routes(models, jobs))
 
     stopped = {"description": "A model has stopped.", "model": Health}
+    responses = {503: stopped, **problem_responses(*COMMON_STATUSES)}
 
-    @app.get(
-        "/health",
-        summary="Check that all models work",
-        tags=["server"],
-        responses={503: stopped, **problem_responses(*COMMON_STATUSES)},
-    )
+    @app.get("/health", summary="Check that all models work", tags=["server"], responses=responses)
     def health() -> Health:
         """Return the state of each model, with status 503 if one has stopped."""
         states = {name: served.health() for name, served in models.served.items()}

@@ -129,9 +129,8 @@ class Jobs:
         with self._lock:
             self._expire()
             if len(self.jobs) >= self.limits.max_jobs:
-                message = (
-                    f"The server holds {plural(len(self.jobs), 'file')}, its limit. Delete one, or try again later."
-                )
+                n_files = plural(len(self.jobs), "file")
+                message = f"The server holds {n_files}, its limit. Delete one, or try again later."
                 ended = min(job.ended or self.clock() for job in self.jobs.values())
                 seconds = max(1, math.ceil(ended + self.limits.keep_seconds - self.clock()))
                 raise Problem(503, message, {"Retry-After": str(seconds)})
@@ -259,13 +258,9 @@ async def _column_names(
 def job_routes(models: Models, jobs: Jobs) -> APIRouter:
     """Make the routes of jobs."""
     router = APIRouter(prefix="/v1", tags=["jobs"])
+    refusals = problem_responses(400, 404, 408, 415, 422, 503, *WRITE_STATUSES)
 
-    @router.post(
-        f"/models/{{name}}{UPLOAD}",
-        summary="Explain a file",
-        status_code=202,
-        responses=problem_responses(400, 404, 408, 415, 422, 503, *WRITE_STATUSES),
-    )
+    @router.post(f"/models/{{name}}{UPLOAD}", summary="Explain a file", status_code=202, responses=refusals)
     async def upload(
         name: str,
         file: Annotated[UploadFile, File(description=f"A file of one of the types {', '.join(FILE_TYPES)}.")],
@@ -283,31 +278,24 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
             raise Problem(422, str(error)) from error
         return job.record
 
-    @router.get(
-        "/jobs/{id}", summary="Return the progress of a job", responses=problem_responses(404, 422, *COMMON_STATUSES)
-    )
+    problems = problem_responses(404, 422, *COMMON_STATUSES)
+
+    @router.get("/jobs/{id}", summary="Return the progress of a job", responses=problems)
     def progress(id: str) -> JobRecord:
         """Return how many texts are explained, and what went wrong, if anything."""
         return jobs.get(id).record
 
-    @router.delete(
-        "/jobs/{id}",
-        summary="Delete a job and its results",
-        status_code=204,
-        responses=problem_responses(404, 422, *WRITE_STATUSES),
-    )
+    problems = problem_responses(404, 422, *WRITE_STATUSES)
+
+    @router.delete("/jobs/{id}", summary="Delete a job and its results", status_code=204, responses=problems)
     def delete(id: str) -> None:
         """Stop a job, and delete the upload and the results."""
         jobs.delete(jobs.get(id))
 
     content = {"description": "The results.", "content": {JSON_LINES: {}, "text/csv": {}}}
+    responses = {200: content, **problem_responses(404, 409, 422, *COMMON_STATUSES)}
 
-    @router.get(
-        "/jobs/{id}/results",
-        summary="Download results",
-        responses={200: content, **problem_responses(404, 409, 422, *COMMON_STATUSES)},
-        response_class=Response,
-    )
+    @router.get("/jobs/{id}/results", summary="Download results", responses=responses, response_class=Response)
     def results(id: str, format: Literal["jsonl", "csv"] = "jsonl") -> Response:
         """Return what `fresh explain` writes, as JSON lines, or labels and rationales as CSV."""
         job = jobs.get(id)

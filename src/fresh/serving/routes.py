@@ -61,19 +61,15 @@ def model_routes(models: Models, timeout: float) -> APIRouter:
         return await _run(body, _curve_response, points)  # type: ignore[arg-type]
 
     content = {"description": "Certificates, for `fresh verify`.", "content": {JSON_LINES: {}}}
+    responses = {200: content, **_PROBLEMS}
 
-    @router.post(
-        "/{name}/certificate",
-        summary="Certify explanations",
-        responses={200: content, **_PROBLEMS},
-        response_class=Response,
-    )
+    @router.post("/{name}/certificate", summary="Certify explanations", responses=responses, response_class=Response)
     async def certificate(name: str, body: ExplainRequest, request: Request) -> Response:
         """Explain texts as `explain` does, and return a file with certificates."""
         served = models.get(name)
         specs = await _run(body, body.specs, served)
-        made = await _wait_for(request, served.batcher, partial(served.certify, specs), timeout)
-        lines = await _run(body, encode_certificates, served.maker, made)
+        certificates = await _wait_for(request, served.batcher, partial(served.certify, specs), timeout)
+        lines = await _run(body, encode_certificates, served.maker, certificates)
         headers = {"Content-Disposition": 'attachment; filename="certificate.jsonl"'}
         return Response(lines, media_type=JSON_LINES, headers=headers)
 
