@@ -28,7 +28,7 @@ from fresh.data.splits import Splits
 from fresh.document import Example, Explanation, Saliency
 from fresh.evaluation.measures import agreement_figures
 from fresh.methods.config import FreshConfig
-from fresh.methods.rationales import has_rationale, train_tagger
+from fresh.methods.rationales import has_rationale, make_final_scorer
 from fresh.metrics.classification import accuracy
 from fresh.metrics.plausibility import measure_agreement
 from fresh.pipeline import read_splits, resolve_settings
@@ -93,7 +93,7 @@ class Asked:
         if name != PEOPLE:
             return make_scorer(name, self.support, asdict(self.config.scoring))
         taught = replace(self.config, tagging=replace(self.config.tagging, tagger=True, human=1.0))
-        return train_tagger(self.splits, taught, Random, RunContext())
+        return make_final_scorer(self.splits, taught, Random, RunContext())
 
 
 def measure(scores: Scores, parts: Mapping[str, Sequence[Example]], config: FreshConfig) -> list[dict[str, Any]]:

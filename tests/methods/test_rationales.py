@@ -24,7 +24,7 @@ from fresh.methods.rationales import (
     check_rationales,
     cross_fit,
     cut_to_many_lengths,
-    extract_training_rationales,
+    make_final_scorer,
     split_folds,
     tagger_targets,
 )
@@ -209,9 +209,9 @@ def test_people_teach_on_train_only_with_a_scorer_and_on_dev_too_without(
 ) -> None:
     splits, config = small.some(toy, 40, 8), configure(tagger=True, human=0.5)
     trainings.supports.append([])
-    extract_training_rationales(splits, config, lambda: trainings.latest_support(support), support, RunContext())
+    make_final_scorer(splits, config, lambda: trainings.latest_support(support), RunContext())
     no_scorer = partial(pytest.fail, "a scorer was made")
-    extract_training_rationales(splits, configure(tagger=True, human=1), no_scorer, None, RunContext())
+    make_final_scorer(splits, configure(tagger=True, human=1), no_scorer, RunContext())
     [(wanted, dev_wanted), alone] = trainings.lessons
     pseudo, dev_pseudo = (TopK(0.2).select(Spy(0).score(documents_of(part))) for part in (splits.train, splits.dev))
     assert wanted == tagger_targets(splits.train, pseudo, 0.5, config.train.seed)

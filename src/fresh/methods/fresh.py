@@ -16,7 +16,8 @@ from fresh.methods.rationales import (
     cross_fit,
     cut_splits,
     cut_to_many_lengths,
-    extract_training_rationales,
+    make_final_scorer,
+    score_and_cut,
     split_folds,
     trains_support,
 )
@@ -45,7 +46,8 @@ def train_seeds(
 
 def train_scored(splits: Splits, config: FreshConfig, scorer: Scorer, context: RunContext) -> MethodResult:
     """Train with a scorer that needs no support model, such as one that looks scores up."""
-    scored = extract_training_rationales(splits, config, lambda: scorer, None, context.with_name(SUPPORT))
+    own = context.with_name(SUPPORT)
+    scored = score_and_cut(splits, config, make_final_scorer(splits, config, lambda: scorer, own), own, None)
     [result] = _train_predictors(splits, [config], [scored], [None], context)
     return result
 
@@ -59,22 +61,21 @@ def _train_all(
     check_rationales(splits, configs[0].tagging.human)
     split_folds(splits.train, configs[0].folds, configs[0].train.seed)
     context = replace(context, feature_store=context.store(configs[0].train))  # for training and scoring
+    own = context.with_name(SUPPORT)
     supports: Sequence[SupportModel | None] = [None] * len(configs)
     if trains_support(configs[0], scorer):
-        supports = SupportModel.train_many(splits.train, splits.dev, configs, context.with_name(SUPPORT))
-    scored = [
-        extract_training_rationales(
-            splits, config, partial(build_scorer, config, support, scorer), support, context.with_name(SUPPORT)
-        )
-        for config, support in zip(configs, supports, strict=True)
-    ]
+        supports = SupportModel.train_many(splits.train, splits.dev, configs, own)
+    scored = []
+    for config, support in zip(configs, supports, strict=True):
+        final = make_final_scorer(splits, config, partial(build_scorer, config, support, scorer), own)
+        scored.append(score_and_cut(splits, config, final, own, support))
     if configs[0].folds > 1:
         scored = [cross_fit(splits, *each, context, scorer) for each in zip(configs, scored, strict=True)]
     results = _train_predictors(splits, configs, scored, supports, context)
     if scorer is None:
         return results
-    own = {"scorer": factory_name(scorer)}
-    return [replace(each, model=replace(each.model, settings={**each.model.settings, **own})) for each in results]
+    custom = {"scorer": factory_name(scorer)}
+    return [replace(each, model=replace(each.model, settings={**each.model.settings, **custom})) for each in results]
 
 
 def _train_predictors(

@@ -48,15 +48,6 @@ class ScoredSplits:
         return select_masks(self.extractor.discretizer, self.dev_scores)
 
 
-def extract_training_rationales(
-    splits: Splits, config: FreshConfig, make: Callable[[], Scorer], support: SupportModel | None, context: RunContext
-) -> ScoredSplits:
-    """Score all words of train and dev with the scorer, or with a tagger in its place, and cut the scores."""
-    if config.tagging.has_tagger:
-        return score_and_cut(splits, config, train_tagger(splits, config, make, context), context, None)
-    return score_and_cut(splits, config, make(), context, support)
-
-
 def build_scorer(config: FreshConfig, support: SupportModel | None, factory: ScorerFactory | None) -> Scorer:
     """Make the scorer that the settings name, or a custom one."""
     if factory is not None and support is not None:
@@ -76,7 +67,8 @@ def score_and_cut(
     scores = score_all(scorer, splits.train, context.progress, "scores of train", context.feature_store)
     dev_scores = score_all(scorer, splits.dev, context.progress, "scores of dev", context.feature_store)
     discretizer = learn_cutoff(config.make_discretizer(), scores)
-    return ScoredSplits(SaliencyExtractor(scorer, discretizer, support), scores, dev_scores)
+    extractor = SaliencyExtractor(scorer, discretizer, None if isinstance(scorer, Tagger) else support)
+    return ScoredSplits(extractor, scores, dev_scores)
 
 
 def learn_cutoff(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> Discretizer:
@@ -146,14 +138,16 @@ def tagger_targets(
     return targets
 
 
-def train_tagger(
+def make_final_scorer(
     splits: Splits, config: FreshConfig, make: Callable[[], Scorer], context: RunContext, only: IntArray | None = None
-) -> Tagger:
-    """Train a tagger on the scorer's rationales, on people's, or on both.
+) -> Scorer:
+    """Make the scorer, or train a tagger in its place: on the scorer's rationales, on people's, or on both.
 
-    :param make: Makes the scorer; not called where the tagger learns from people alone.
+    :param make: Makes the scorer; not called where a tagger learns from people alone.
     :param only: The numbers of the training documents to learn from; all by default.
     """
+    if not config.tagging.has_tagger:
+        return make()
     share, seed, masks, dev_masks = config.tagging.human, config.train.seed, None, None
     if share < 1:
         scored = score_and_cut(splits, config, make(), context, None)
@@ -191,7 +185,7 @@ def cross_fit(
         needs_support = trains_support(config, scorer)
         support = SupportModel.train(splits.train, splits.dev, config, fold_context, rest) if needs_support else None
         make = partial(build_scorer, config, support, scorer)
-        final = train_tagger(splits, config, make, fold_context, rest) if config.tagging.has_tagger else make()
+        final = make_final_scorer(splits, config, make, fold_context, rest)
         examples = [splits.train[place] for place in fold.tolist()]
         saliencies = score_all(final, examples, context.progress, "scores of the fold")
         for place, saliency in zip(fold.tolist(), saliencies, strict=True):
