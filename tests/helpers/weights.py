@@ -1,5 +1,6 @@
 """Changes to saved weights."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,12 @@ Change = Callable[[Weights], Weights]
 def rewrite(folder: Path, change: Change) -> None:
     path = folder / "model.safetensors"
     save_file(change(load_file(path)), path, {"format": "pt"})
+
+
+def configure(folder: Path, **settings: object) -> None:
+    """Change settings in config.json."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | settings), encoding="utf-8")
 
 
 def without(*ends: str) -> Change:

@@ -26,7 +26,7 @@ from fresh.pipeline import partial_folder, train
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from tiny import ARCHITECTURES, WIDTH, build, write_pooling
-from weights import Change, prefixed, renamed, rewrite, with_more, with_number, without
+from weights import Change, configure, prefixed, renamed, rewrite, with_more, with_number, without
 
 EMBEDDING_WIDTH = {"electra": 8}
 
@@ -120,13 +120,8 @@ def cut_short(folder: Path) -> None:
 
 
 def with_code(folder: Path) -> None:
-    change(folder, model_type="trap", auto_map={"AutoConfig": "trap.Config", "AutoModel": "trap.Model"})
+    configure(folder, model_type="trap", auto_map={"AutoConfig": "trap.Config", "AutoModel": "trap.Model"})
     (folder / "trap.py").write_text("raise SystemExit('code of the model was run')", encoding="utf-8")
-
-
-def change(folder: Path, **settings: object) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | settings), encoding="utf-8")
 
 
 class Trap:
@@ -142,7 +137,7 @@ class Trap:
         (empty, "Unrecognized model in "),
         (only_pickled, "Error no file named model.safetensors found in directory "),
         (cut_short, "Error while deserializing header: "),
-        (lambda folder: change(folder, hidden_size=32), "You set `ignore_mismatched_sizes` to `False`"),
+        (lambda folder: configure(folder, hidden_size=32), "You set `ignore_mismatched_sizes` to `False`"),
         (with_code, "The repository "),
     ],
 )
@@ -193,7 +188,7 @@ def test_missing_and_unexpected_weights_are_named(change: Change, found: str, fo
 
 
 def test_more_layers_than_weights_are_refused_before_they_are_built(folder: Path) -> None:
-    change(folder, num_hidden_layers=10**8)
+    configure(folder, num_hidden_layers=10**8)
     n_weights = len(load_file(folder / "model.safetensors"))
     says = f"specifies 100,000,000 layers, but model.safetensors contains only {n_weights} tensors"
     with pytest.raises(EncoderError, match=says):
@@ -272,7 +267,7 @@ def attention_dropout_rates(model: nn.Module) -> set[float]:
 def test_only_the_dropout_of_attention_weights_is_turned_off(architecture: str, tmp_path: Path) -> None:
     folder = build(architecture, tmp_path / architecture)
     rate = next(name for name in ATTENTION_DROPOUT_RATES if hasattr(AutoConfig.from_pretrained(folder), name))
-    change(folder, **{rate: 0.3})
+    configure(folder, **{rate: 0.3})
     values: tuple[AttentionDropout, ...] = ("encoder", "off")
     on, off = (load_encoder(str(folder), attention_dropout=value).model for value in values)
     assert (attention_dropout_rates(on), attention_dropout_rates(off)) == ({0.3}, {0.0})

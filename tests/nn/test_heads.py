@@ -3,7 +3,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any
 
 import pytest
 import torch
@@ -24,8 +24,6 @@ from fresh.nn.heads import (
 )
 from networks import both_ways
 
-Module = TypeVar("Module", bound=nn.Module)
-
 WIDE = 5
 TEXTS = ([NO_WORD, 0, 0, 1, NO_WORD, NO_WORD, 1, 2, NO_WORD], [NO_WORD, 0, NO_WORD], [NO_WORD, NO_WORD])
 """Texts by the word of each token: in two windows, of which the second word has its share in both; short; empty."""
@@ -42,7 +40,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def made(kind: Callable[..., Module], *given: object) -> Module:
+def made(kind: Callable[..., Any], *given: object) -> Any:
     """A network of some kind, the same each time."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)

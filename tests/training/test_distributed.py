@@ -1,4 +1,3 @@
-import json
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from fresh.data.splits import Splits
 from fresh.rationalizer import Rationalizer
 from fresh.training.distributed import ProcessGroup, process_group
 from tiny import build
+from weights import configure
 
 LAUNCH = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines=1", "--main_process_port=0"]
 PLAIN = ["--mixed_precision=no", "--dynamo_backend=no"]
@@ -32,9 +32,7 @@ def test_one_process_is_a_group_of_its_own_and_shards_make_up_the_whole() -> Non
 def steady(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An encoder that drops nothing out, so that it does not matter which process reads a text."""
     folder = build("bert", tmp_path_factory.mktemp("steady") / "bert")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    configure(folder, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     return folder
 
 
