@@ -92,23 +92,6 @@ def test_an_impossible_threshold_is_refused(min_iou: float) -> None:
         agree((((0, 1),), "x"), min_iou=min_iou)
 
 
-@pytest.mark.parametrize(
-    ("marked", "kept", "min_iou", "expected"),
-    [
-        pytest.param(((0, 4),), "xx--", 0.5, (1, 1, 1), id="half of the union is enough"),
-        pytest.param(((0, 5),), "xx---", 0.5, (0, 0, 0), id="less is not"),
-        pytest.param(((0, 5),), "xx---", 0.4, (1, 1, 1), id="unless it is asked for"),
-        pytest.param(((0, 2), (2, 4)), "xxxx", 0.5, (1, 0.5, 2 / 3), id="touching spans of people are apart"),
-        pytest.param(((0, 4),), "xxxx", 0.5, (1, 1, 1), id="touching spans of a mask are one"),
-        pytest.param(((0, 2), (3, 3)), "xx--", 0.5, (1, 0.5, 2 / 3), id="an empty span counts"),
-        pytest.param(((0, 2), (0, 2)), "xx--", 0.5, (1, 1, 1), id="a repeated span counts once"),
-        pytest.param(((0, 5),), "xx-xx", 0.4, (1, 2, 4 / 3), id="two spans that match one count twice"),
-    ],
-)
-def test_spans_by_hand(marked: Spans, kept: str, min_iou: float, expected: tuple[float, float, float]) -> None:
-    assert row_of(agree((marked, kept), min_iou=min_iou).iou_macro) == pytest.approx(expected)
-
-
 # Scores
 
 
