@@ -9,13 +9,12 @@ from typing import Literal
 
 import krippendorff
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from fresh.metrics.bootstrap import Interval, mean_interval, sum_by_text
 from fresh.metrics.significance import N_PERMUTATIONS, NOISE, holm
 from fresh.study.answers import MEASURES, Response, measure_items
 
-Floats = NDArray[np.float64]
 Ratings = Sequence[Sequence[int]]
 """The answers to each item as numbers, in any order."""
 Metric = Literal["nominal", "ordinal"]
@@ -94,7 +93,7 @@ class Difference:
     adjusted: float = 1.0  # after Holm's correction for all tests
 
 
-def swap_test(differences: Sequence[float] | Floats, seed: int = 0) -> float:
+def swap_test(differences: ArrayLike, seed: int = 0) -> float:
     """Compute how often random signs give a sum of differences at least as large, in either direction.
 
     :param differences: One for each text, or for each person.
