@@ -189,7 +189,7 @@ def test_every_interval_draws_whole_texts(model: Rationalizer, toy: Splits, supp
         lengths = {f"at {score.ratio}": score.macro_f1 for score in found.lengths}
         return {measure.name: measure.figure for measure in measures} | lengths
 
-    once, often = intervals(toy.test[:12]), intervals(toy.test[:12] * 9)
+    once, often = intervals(toy.test[:20]), intervals(toy.test[:20] * 9)
     for name, figure in once.items():
         assert often[name].value == pytest.approx(figure.value)
         assert often[name].bounds == pytest.approx(figure.bounds, abs=0.15 * (figure.high - figure.low) + 1e-9)
