@@ -4,11 +4,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fresh.nn import device as gpu
 from fresh.training import cuda_graphs
@@ -16,7 +17,8 @@ from fresh.training.checkpoint import trained_parameters
 from fresh.training.config import TrainConfig
 from fresh.training.cuda_graphs import GraphedTrainStep
 from fresh.training.distributed import ProcessGroup
-from training_toys import INPUTS, STEP_CONFIG, make_steps, network, step_through
+from networks import untrained
+from training_toys import INPUTS, STEP_CONFIG, loss_of, make_job, make_steps, network, step_through
 
 
 @pytest.fixture
@@ -43,6 +45,14 @@ def make_step(graph: MagicMock, config: TrainConfig = STEP_CONFIG) -> GraphedTra
         return model(INPUTS[numbers]).square().sum()  # type: ignore[no-any-return]
 
     return GraphedTrainStep(model, loss, config, ProcessGroup())
+
+
+@pytest.mark.parametrize(("long", "expected"), [("stagger", True), ("chunk", False)])
+def test_steps_that_read_windows_are_not_recorded(long: str, expected: bool, encoders: dict[str, Path]) -> None:
+    model = nn.Sequential(untrained(encoders["bert"], long=long))
+    job = make_job(model, loss_of(model), lambda: 1.0)
+    assert replace(job, device=torch.device("cuda")).uses_graphs == expected
+    assert not job.uses_graphs
 
 
 @pytest.mark.parametrize("size", [1, 2, 8])
