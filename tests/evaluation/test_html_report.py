@@ -44,10 +44,10 @@ def test_the_page_shows_what_the_report_says(configured: Rationalizer, found: Ev
     assert figures is not None
     assert view.figures == figures
     assert view.full_text == found.report.rows[0].macro_f1
-    assert list(view.agreement) == ["FRESH (occlusion)"]
-    [people] = view.agreement.values()
-    assert list(people) == ["precision", "recall", "token F1", "IoU-F1", "AUPRC"]
-    assert list(people.values()) == [item.figure for item in figures.agreement]
+    [people] = view.agreement
+    assert people.name == "FRESH (occlusion)"
+    assert list(people.figures) == ["precision", "recall", "token F1", "IoU-F1", "AUPRC"]
+    assert list(people.figures.values()) == [item.figure for item in figures.agreement]
     assert view.classes == found.report.rows[1].classes
     assert view.documents == tuple(zip(found.examples, found.explained, strict=True))
     assert view.settings == (("method", "fresh"), ("network.encoder", "tiny"))
@@ -64,7 +64,7 @@ def test_a_report_without_figures_or_people_leaves_them_out(predictor: Predictor
     bare = evaluate(model, [small.unmarked(example) for example in toy.test])
     view = report_view(model, bare, "all words")
     assert view.figures is not None
-    assert (view.figures.lengths, view.agreement, view.figures.faithfulness) == ((), {}, ())
+    assert (view.figures.lengths, view.agreement, view.figures.faithfulness) == ((), (), ())
     old = replace(bare, report=replace(bare.report, figures=None))
     view = report_view(model, old, "all words")
     assert view.figures is None

@@ -12,7 +12,7 @@ from fresh.document import Document, Example, Explanation, Mask
 from fresh.metrics.bootstrap import Estimate, Interval, LengthScore, Measure
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.rationale import Prediction
-from fresh.reporting.html import Pair, ScoreRow, ShownDocument, View, render
+from fresh.reporting.html import AgreementRow, Pair, ScoreRow, ShownDocument, View, render
 from fresh.reporting.report import Figures, Verdict
 from fresh.text import Spans
 
@@ -104,7 +104,7 @@ def hostile_view() -> View:
         versions=((HOSTILE, HOSTILE),),
         classes=(ClassScore(HOSTILE, 0.5, 0.5, 0.5, 1),),
         figures=Figures((HOSTILE,), ((1,),), (), ()),
-        agreement={HOSTILE: AGREEMENT[NAME]},
+        agreement=(replace(AGREEMENT[0], name=HOSTILE),),
         verdicts=(Verdict(HOSTILE, "holds", HOSTILE, (HOSTILE,)),),
         guarantee=HOSTILE,
         pairs=(Pair(HOSTILE, HOSTILE, HOSTILE, sure, 0.5),),
@@ -152,10 +152,11 @@ CALIBRATION = (
     Measure("Brier score", Interval(0.098, 0.076, 0.12)),
 )
 COLUMNS = ("precision", "recall", "token F1", "IoU-F1", "AUPRC")
-AGREEMENT = {
-    NAME: {name: estimate(0.1 * place, 0.03) for place, name in enumerate(COLUMNS, 1)},
-    "random words": {name: estimate(0.3, 0.01) for name in COLUMNS[:4]},
-}
+AGREEMENT = (
+    AgreementRow(NAME, {name: estimate(0.1 * place, 0.03) for place, name in enumerate(COLUMNS, 1)}, own=True),
+    AgreementRow("random words", {name: estimate(0.3, 0.01) for name in COLUMNS[:4]}),
+    AgreementRow("a published figure", {"token F1": Estimate(0.466), "AUPRC": Estimate(0.567)}),
+)
 VERDICTS = (
     Verdict("Replay", "holds", "All 199 predictions are equal.", ("199 of 199 equal, bit for bit",)),
     Verdict("Invariance", "holds", "No change of the dropped words changed a probability.", ("10,000 trials",)),

@@ -53,6 +53,8 @@ def test_figures_are_short(estimate: Estimate, text: str) -> None:
 
 
 def test_an_estimate_holds_both_ends_or_none() -> None:
+    assert Estimate.of(0.5, None) == Estimate(0.5)
+    assert Estimate.of(0.5, (0.25, 0.75)) == Estimate(0.5, 0.25, 0.75)
     assert Interval(0.5, 0.25, 0.75).bounds == (0.25, 0.75)
     for numbers, message in (
         ((float("nan"), 0.1, 0.2), r"must be finite, got \[0\.1, nan, 0\.2\]"),

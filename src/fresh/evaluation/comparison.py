@@ -20,7 +20,7 @@ from fresh.metrics.plausibility import measure_agreement
 from fresh.metrics.significance import N_PERMUTATIONS, compare_accuracy, compare_macro_f1, holm, welch
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.html import Pair, ScoreRow, ShownDocument, View, render
+from fresh.reporting.html import AgreementRow, Pair, ScoreRow, ShownDocument, View, render
 from fresh.reporting.tables import markdown_table
 from fresh.text import plural
 from fresh.training.config import FREE
@@ -141,7 +141,11 @@ class ComparisonReport:
             yield (f"{pair.first}\n− {pair.second}", pair.measure, pair.difference.show(_signed), *p_values)
 
     def to_html(self, data: str = "") -> str:
-        """Return a page that needs no other file; its documents are shown as the first model read them.
+        """Return a page that needs no other file."""
+        return render(self.to_view(data))
+
+    def to_view(self, data: str = "") -> View:
+        """Return what the page shows; its documents are shown as the first model read them.
 
         :param data: The source of the documents.
         """
@@ -150,20 +154,19 @@ class ComparisonReport:
         reader = f"{first.name} ({first.runs[0]})" if first.runs else first.name
         read = f"The documents are shown as {reader} read them."
         whiskers = "Whiskers go from the lowest run to the highest." if self.of_runs else "Whiskers are 95 % intervals."
-        view = View(
+        return View(
             f"{title} side by side",
             self.rows,
             self.documents,
             data,
             self.n_documents,
             settings=tuple((row.name, ", ".join(row.runs)) for row in self.rows if row.runs),
-            agreement={row.name: {"token F1": row.token_f1} for row in self.rows if row.token_f1},
+            agreement=tuple(AgreementRow(row.name, {"token F1": row.token_f1}) for row in self.rows if row.token_f1),
             pairs=self.pairs,
             notes=(read, *self.notes),
             whiskers=f"{whiskers} {read}",
             tests=f"{self.test[0].upper()}{self.test[1:]}; corrected: {self.correction}",
         )
-        return render(view)
 
 
 def _signed(value: float) -> str:

@@ -9,7 +9,7 @@ from fresh.config import flatten
 from fresh.evaluation.evaluation import Evaluation
 from fresh.evaluation.measures import AGREEMENT_MEASURES
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.html import ScoreRow, View, render
+from fresh.reporting.html import AgreementRow, ScoreRow, View, render
 from fresh.reporting.report import estimate
 
 MAX_DOCUMENTS_SHOWN = 500
@@ -47,7 +47,7 @@ def report_view(model: Rationalizer, evaluation: Evaluation, title: str, data: s
         classes=report.own.classes,
         figures=figures,
         full_text=next((row.macro_f1 for row in report.rows if row.name.startswith("full text")), None),
-        agreement={report.own.name: agreement} if agreement else {},
+        agreement=(AgreementRow(report.own.name, agreement, own=True),) if agreement else (),
         verdicts=report.verdicts,
         guarantee=report.guarantee or GUARANTEE,
         notes=report.all_notes,

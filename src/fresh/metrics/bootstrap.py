@@ -48,6 +48,11 @@ class Estimate:
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"An interval runs from low to high, got {self.low} to {self.high}.")
 
+    @classmethod
+    def of(cls, value: float, bounds: Bounds | None) -> "Estimate":
+        """Join a figure with the ends of its interval, if known."""
+        return Estimate(value, *(bounds or ()))
+
     def __str__(self) -> str:
         return self.show(short)
 

@@ -152,5 +152,5 @@ def row_cells(row: Row) -> tuple[str, str, str, str]:
 
 
 def estimate(scores: Row | ClassScore | Bin, name: str) -> Estimate:
-    """Join a figure with the ends of its interval, if known."""
-    return Estimate(getattr(scores, name), *(getattr(scores, f"{name}_between") or ()))
+    """Return a score with its interval, if known."""
+    return Estimate.of(getattr(scores, name), getattr(scores, f"{name}_between"))

@@ -20,6 +20,7 @@ from fresh.reporting.html import View, render
 from fresh.reporting.html.render import SCRIPTS, STYLES, Axis, _read, pack, tenths_around
 from fresh.reporting.report import Figures
 from pages import (
+    AGREEMENT,
     BINS,
     CALIBRATION,
     HEADLINE,
@@ -187,7 +188,7 @@ LESS_THAN_NOTHING = replace(HEADLINE[0], macro_f1=Estimate(-0.0001, -0.0002, 0.0
     [
         ({"classes": (SCORES,)}, "0.500 0.400 to 0.600 | 0.250 0.200 to 0.300 | 0.125 0.100 to 0.150", "People"),
         ({"classes": (ClassScore("older", 1, 1, 1, 2),)}, "older 1.000 1.000 1.000 2", " to "),
-        ({"agreement": {"published": {"token F1": Estimate(0.466)}}}, "token F1 | published 0.466", "precision"),
+        ({"agreement": AGREEMENT[2:]}, "token F1 | 0.466", "precision"),
         ({"pairs": PAIRS}, "-0.045 -0.081 to -0.009 | +0.186 +0.127 to +0.246 | < 0.001 | 0.036", "People"),
         ({"headline": (LESS_THAN_NOTHING,)}, "0.000 0.000 to 0.000 | -0.001", "-0.000"),
     ],

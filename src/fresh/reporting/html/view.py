@@ -1,7 +1,7 @@
 """Everything that the page shows, as plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fresh.document import Example, Explanation
 from fresh.metrics.bootstrap import Estimate
@@ -29,6 +29,16 @@ class ScoreRow:
     """The runs that the scores are means over, if several."""
     own: bool = False
     """Whether this is the model that the page is about, not a baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementRow:
+    """How well rationales agree with those of people."""
+
+    name: str
+    figures: Mapping[str, Estimate]
+    """By the measure."""
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +74,7 @@ class View:
     figures: Figures | None = None
     full_text: float | None = None
     """Macro-F1 of reading everything, drawn beside the scores of several lengths."""
-    agreement: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
-    """How well the rationales of a model agree with those of people: by its name and the measure."""
+    agreement: tuple[AgreementRow, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     guarantee: str = ""
     """What the audit covers, and what not; empty lines separate paragraphs."""
