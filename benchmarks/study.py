@@ -41,8 +41,8 @@ def main() -> int:
 
         server = get_server(Path(folder) / "postgres", cleanup_mode="stop")
         good = [
-            measure("SQLite", f"{folder}/sqlite", args.documents, args.annotators),
-            measure("PostgreSQL", server.get_uri(), args.documents, args.annotators),
+            measure("SQLite", f"{folder}/sqlite", args.documents, args.people),
+            measure("PostgreSQL", server.get_uri(), args.documents, args.people),
         ]
         server.cleanup()
     return 0 if all(good) else 1

@@ -28,14 +28,14 @@ def run(args: argparse.Namespace, place: str) -> dict[str, float | bool]:
     """Make a study that nobody can finish in time, and let people answer."""
     sizes = {"sample": args.documents, "practice": 2, "checks": 3, "per_item": 3}
     with closing(create_study(place, plan(WAYS, n=args.documents + 4, **sizes))) as store:
-        codes = add_annotators(store, args.annotators)
+        codes = add_annotators(store, args.people)
     with ExitStack() as stack:
         addresses = [stack.enter_context(server_of(place))[0] for _ in range(args.servers)]
         found = crowd(place, addresses, codes, args.seconds, args.pause)
     for error in found.errors[:5]:
         print(error, file=sys.stderr)
     return {
-        "people": args.annotators,
+        "people": args.people,
         "servers": args.servers,
         "seconds": round(found.seconds, 1),
         "answers": found.n_answers,
