@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experiments import Grid, toy_grid, write_grid
+from experiments import Writer, toy_grid, write_grid
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
@@ -15,7 +15,7 @@ from fresh.experiments.worker import Worker
 
 
 @pytest.fixture
-def grid(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Grid:
+def grid(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Writer:
     """Writes a grid over a toy corpus."""
     return lambda *rows, **parts: toy_grid(tmp_path, toy, encoders["bert"], *rows, **parts)
 

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from experiments import Grid, keys, metrics, run, tasks_of
+from experiments import Writer, keys, metrics, run, tasks_of
 from fresh.attribution import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
@@ -17,7 +17,9 @@ from fresh.methods.rationales import score_all
 
 
 @pytest.mark.parametrize("n_bytes", [0, 10, 1000, -50, -1])
-def test_damaged_scores_are_replaced(n_bytes: int, grid: Grid, tmp_path: Path, store: RunStore, worker: Worker) -> None:
+def test_damaged_scores_are_replaced(
+    n_bytes: int, grid: Writer, tmp_path: Path, store: RunStore, worker: Worker
+) -> None:
     path = grid({"scorer": "attention"})
     run(path, "whole")
     names = keys(path)
@@ -32,7 +34,7 @@ def test_damaged_scores_are_replaced(n_bytes: int, grid: Grid, tmp_path: Path, s
     assert metrics(store, key) == metrics(RunStore(tmp_path / "whole"), key)
 
 
-def test_scores_of_other_documents_are_not_used(grid: Grid, store: RunStore, worker: Worker) -> None:
+def test_scores_of_other_documents_are_not_used(grid: Writer, store: RunStore, worker: Worker) -> None:
     path = grid({"scorer": "attention"})
     support, scores, run_task = tasks_of(path)
     assert [worker.perform(task).status for task in (support, scores)] == ["done", "done"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments import Grid, read_reports, run
+from experiments import Writer, read_reports, run
 from fresh.errors import ConfigError
 from fresh.experiments.figures import FigureConfig, Level, Point, expected_curve, figure_data, read_figure_config
 from fresh.experiments.worker import METRICS
@@ -214,7 +214,7 @@ def test_a_figure_may_show_runs_that_overrides_leave_out(problems: Problems) -> 
     assert problems(repaired, grid=GRID, figure={"against": "repaired"}, overrides={"ratio": "0.3"}) == []
 
 
-def test_a_figure_can_show_everything_that_is_measured(grid: Grid) -> None:
+def test_a_figure_can_show_everything_that_is_measured(grid: Writer) -> None:
     path = grid({"scorer": "attention"}, {"method": "lei"}, settings={"epochs": 1})
     assert run(path).failures == {}
     of_scores, of_gate = (set(report["figures"]) for report in read_reports(path))

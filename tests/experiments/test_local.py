@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from crowds import check_releases_idle, check_retries
-from experiments import Grid, plan
+from experiments import Writer, plan
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.local import LocalExecutor, _gpu_names, default_n_workers
@@ -37,7 +37,7 @@ def test_there_must_be_a_worker(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def tasks(grid: Grid, store: RunStore) -> list[Task]:
+def tasks(grid: Writer, store: RunStore) -> list[Task]:
     """Two short runs and an endless one."""
     rows: list[dict[str, Any]] = [{"epochs": 1}, {"epochs": 1, "discretizer": "contiguous"}, {"epochs": 9999}]
     path = grid(*rows, settings={"method": "random", "patience": 9999})
@@ -118,7 +118,7 @@ def test_a_full_gpu_is_recognized(error: Exception, expected: bool) -> None:
     assert is_out_of_memory(error) == expected
 
 
-def test_local_workers_retry_tasks_that_ran_out_of_memory_and_idle_ones_end(grid: Grid, tmp_path: Path) -> None:
+def test_local_workers_retry_tasks_that_ran_out_of_memory_and_idle_ones_end(grid: Writer, tmp_path: Path) -> None:
     path, out = grid(RANDOM, settings={"epochs": 1}), tmp_path / "runs"
     check_retries(LocalExecutor(out, None, 2), path, out)
     check_releases_idle(LocalExecutor(tmp_path / "others", None, 2), path)

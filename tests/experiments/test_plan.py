@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import small
-from experiments import Grid, Inline, plan, write_grid, write_toy
+from experiments import Inline, Writer, plan, write_grid, write_toy
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid import WHERE_SETTINGS_BELONG
@@ -19,7 +19,7 @@ Refused = Callable[..., list[str]]
 
 
 @pytest.fixture
-def planned(grid: Grid, store: RunStore) -> Planned:
+def planned(grid: Writer, store: RunStore) -> Planned:
     """Plans a grid over a toy corpus."""
 
     def make(*rows: dict[str, Any], **parts: Any) -> list[Task]:
@@ -137,7 +137,7 @@ def test_shared_work_is_named_by_its_settings_that_differ(planned: Planned) -> N
     ]
 
 
-def test_equal_names_show_their_documents(grid: Grid, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_names_show_their_documents(grid: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [
         grid({"method": "random"}, settings={"epochs": 1}, documents=n).rename(tmp_path / f"{n}.toml") for n in (20, 30)
     ]

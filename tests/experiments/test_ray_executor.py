@@ -14,7 +14,7 @@ from ray import cloudpickle
 
 import crowds
 import small
-from experiments import Grid, read_reports, reports, run_grid, run_keys, write_grid
+from experiments import Writer, read_reports, reports, run_grid, run_keys, write_grid
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.experiments import ray_executor
@@ -162,7 +162,7 @@ def on_nodes() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("on_nodes")
-def test_idle_workers_are_ended_and_full_gpus_retried(cluster: Any, grid: Grid, tmp_path: Path) -> None:
+def test_idle_workers_are_ended_and_full_gpus_retried(cluster: Any, grid: Writer, tmp_path: Path) -> None:
     row = {"name": "random words", "method": "random", "seed": [0, 1, 2]}
     path, out = grid(row, settings={"epochs": 1}), tmp_path / "runs"
     crowds.check_retries(RayExecutor(out, None, cluster.address), path, out)

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from safetensors import safe_open
 
-from experiments import Grid, Inline, metrics, plan, reports, run, run_grid, start, toy_grid
+from experiments import Inline, Writer, metrics, plan, reports, run, run_grid, start, toy_grid
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
@@ -34,7 +34,7 @@ Grids = Callable[..., list[Path]]
 
 
 @pytest.fixture
-def grids(grid: Grid, tmp_path: Path) -> Grids:
+def grids(grid: Writer, tmp_path: Path) -> Grids:
     """Writes several grids over one toy corpus."""
 
     def write(**rows: list[dict[str, Any]]) -> list[Path]:
@@ -207,7 +207,7 @@ def test_a_killed_run_never_looks_finished(undisturbed: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_killed_at_random_fifty_times(grid: Grid, tmp_path: Path) -> None:
+def test_killed_at_random_fifty_times(grid: Writer, tmp_path: Path) -> None:
     path = grid(*ROWS, grid={"seed": [0, 1]})
     assert run(path).failures == {}
     check_kills(path, tmp_path / "killed", 50, seed=1)
@@ -227,7 +227,9 @@ def test_two_processes_do_not_repeat_each_others_work(undisturbed: Path, tmp_pat
     assert metrics(RunStore(out), list(whole)) == whole
 
 
-def test_an_interrupt_leaves_no_process_behind_and_can_be_resumed(grid: Grid, tmp_path: Path, store: RunStore) -> None:
+def test_an_interrupt_leaves_no_process_behind_and_can_be_resumed(
+    grid: Writer, tmp_path: Path, store: RunStore
+) -> None:
     endless = grid({"method": "lei", "epochs": 99999, "patience": 99999})
     often = customize(tmp_path, "import fresh.experiments.worker\nfresh.experiments.worker.CHECKPOINT_SECONDS = 0.5\n")
     process = start(endless, tmp_path / "runs", "--workers", "1", PYTHONPATH=often)

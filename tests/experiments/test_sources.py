@@ -8,7 +8,7 @@ import pytest
 
 import fresh.experiments.sources
 import small
-from experiments import Grid, plan, write_grid, write_toy
+from experiments import Writer, plan, write_grid, write_toy
 from fresh.data.splits import Splits
 from fresh.errors import DataError
 from fresh.experiments.grid_file import read_grid
@@ -21,7 +21,7 @@ Planned = Callable[..., list[str]]
 
 
 @pytest.fixture
-def write(encoders: dict[str, Path], tmp_path: Path) -> Grid:
+def write(encoders: dict[str, Path], tmp_path: Path) -> Writer:
     """Writes a grid file."""
     settings = small.settings(encoders["bert"])
     return lambda *rows, **parts: write_grid(tmp_path / "g.toml", *rows, settings=settings, **parts)
@@ -37,7 +37,7 @@ def test_a_sample_is_random_nested_and_in_order(toy: Splits) -> None:
     assert sample(toy.train, 20) == few
 
 
-def test_a_sample_without_a_class_is_refused(write: Grid, tmp_path: Path) -> None:
+def test_a_sample_without_a_class_is_refused(write: Writer, tmp_path: Path) -> None:
     (tmp_path / "three").mkdir()
     labels = ["a"] * 20 + ["b"] * 20 + ["rare"]
     rows = [{"id": f"{place}", "text": f"a b {place}", "label": own} for place, own in enumerate(labels)]
@@ -55,7 +55,7 @@ def test_a_sample_without_a_class_is_refused(write: Grid, tmp_path: Path) -> Non
     assert read(27).labels == read(99).labels == ("a", "b", "rare")
 
 
-def test_samples_and_splits_have_digests_of_their_own(toy: Splits, write: Grid, tmp_path: Path) -> None:
+def test_samples_and_splits_have_digests_of_their_own(toy: Splits, write: Writer, tmp_path: Path) -> None:
     table = small.write_csv(tmp_path / "toy.csv", small.rows(toy.train))
     digests: list[str] = []
     for about in ({}, {"dev_share": 0.2}, {"seed": 1}):
@@ -66,7 +66,7 @@ def test_samples_and_splits_have_digests_of_their_own(toy: Splits, write: Grid, 
     assert len(set(digests)) == 6
 
 
-def test_only_the_last_corpora_stay_in_memory(toy: Splits, write: Grid, tmp_path: Path) -> None:
+def test_only_the_last_corpora_stay_in_memory(toy: Splits, write: Writer, tmp_path: Path) -> None:
     corpora = {f"toy{n}": {"data": write_toy(tmp_path / f"toy{n}", toy, 8 + n).name} for n in range(4)}
     sources = Sources(None)
     for spec in read_grid(write({}, corpora=corpora)).specs:
@@ -91,7 +91,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Mock:
 
 
 @pytest.fixture
-def planned(grid: Grid, tmp_path: Path) -> Planned:
+def planned(grid: Writer, tmp_path: Path) -> Planned:
     """Plans a grid over a toy corpus, and lists the keys of its tasks."""
     path = grid(*ROWS)
 
@@ -110,7 +110,7 @@ def test_unchanged_files_are_not_read_again(planned: Planned, read: Mock) -> Non
     assert read.call_count == 4
 
 
-def test_each_split_by_a_seed_is_read_once(grid: Grid, store: RunStore, read: Mock) -> None:
+def test_each_split_by_a_seed_is_read_once(grid: Writer, store: RunStore, read: Mock) -> None:
     row = {"tagger": True, "human": [0.2, 0.5, 1.0], "seed": [0, 1, 2]}  # each run looks at human rationales
     plan(read_grid(grid(row)), None, store)
     assert read.call_count == 3
@@ -150,7 +150,7 @@ def test_a_damaged_summary_is_replaced(text: str, planned: Planned, read: Mock, 
 
 
 def test_the_whole_folder_of_a_named_corpus_is_checked(
-    toy: Splits, write: Grid, store: RunStore, tmp_path: Path, read: Mock, monkeypatch: pytest.MonkeyPatch
+    toy: Splits, write: Writer, store: RunStore, tmp_path: Path, read: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data/sst").mkdir(parents=True)
     for part in ("train", "dev", "test"):

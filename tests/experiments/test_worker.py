@@ -9,7 +9,7 @@ import torch
 
 import fresh.experiments.worker
 import small
-from experiments import Grid, full_disk, metrics, read_reports, reports, run, run_keys, tasks_of, write_toy
+from experiments import Writer, full_disk, metrics, read_reports, reports, run, run_keys, tasks_of, write_toy
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
@@ -48,7 +48,7 @@ def epochs(monkeypatch: pytest.MonkeyPatch) -> Epochs:
     return seen
 
 
-def test_finished_work_is_never_repeated(grid: Grid, store: RunStore, epochs: Epochs) -> None:
+def test_finished_work_is_never_repeated(grid: Writer, store: RunStore, epochs: Epochs) -> None:
     path = grid(*TWO)
     assert run(path) == GridResult("grid", 2, {})
     before = reports(store.path)
@@ -62,7 +62,7 @@ def test_finished_work_is_never_repeated(grid: Grid, store: RunStore, epochs: Ep
 
 
 def test_an_interrupted_run_is_resumed(
-    grid: Grid, tmp_path: Path, epochs: Epochs, monkeypatch: pytest.MonkeyPatch
+    grid: Writer, tmp_path: Path, epochs: Epochs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = grid({"scorer": "attention"}, {"method": "lei"}, settings={"epochs": 3, "dropout": 0.3})
     run(path, "whole")
@@ -79,7 +79,7 @@ def test_an_interrupted_run_is_resumed(
         assert epochs == whole
 
 
-def test_a_task_of_another_process_is_busy(grid: Grid, store: RunStore, worker: Worker) -> None:
+def test_a_task_of_another_process_is_busy(grid: Writer, store: RunStore, worker: Worker) -> None:
     [task] = tasks_of(grid({"method": "random"}))
     with store.claim(task.key):
         assert worker.perform(task).status == "busy"
@@ -94,7 +94,7 @@ def test_a_task_of_another_process_is_busy(grid: Grid, store: RunStore, worker: 
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_gate_is_kept_until_it_is_cut_in_all_ways(
-    at_once: bool, grid: Grid, store: RunStore, epochs: Epochs, worker: Worker
+    at_once: bool, grid: Writer, store: RunStore, epochs: Epochs, worker: Worker
 ) -> None:
     cuts = ["contiguous", "top_k"]
     if not at_once:
@@ -112,7 +112,7 @@ def test_a_gate_is_kept_until_it_is_cut_in_all_ways(
 
 
 def test_a_gate_without_a_worker_is_removed(
-    grid: Grid, monkeypatch: pytest.MonkeyPatch, epochs: Epochs, store: RunStore
+    grid: Writer, monkeypatch: pytest.MonkeyPatch, epochs: Epochs, store: RunStore
 ) -> None:
     shared, path = store.path / "shared", grid({"method": "lei", "discretizer": ["contiguous", "top_k"]})
     with monkeypatch.context() as patch:
@@ -127,7 +127,7 @@ def test_a_gate_without_a_worker_is_removed(
     assert epochs == ["lei"] * 2
 
 
-def test_a_gate_is_not_removed_while_another_process_uses_it(grid: Grid, store: RunStore, worker: Worker) -> None:
+def test_a_gate_is_not_removed_while_another_process_uses_it(grid: Writer, store: RunStore, worker: Worker) -> None:
     run(grid({"method": "lei", "discretizer": "contiguous"}))
     [left] = (store.path / "shared").glob("gate-*")
     tasks = tasks_of(grid({"method": "lei", "discretizer": ["contiguous", "top_k"]}))
@@ -140,7 +140,7 @@ def test_a_gate_is_not_removed_while_another_process_uses_it(grid: Grid, store: 
 # Failures
 
 
-def test_a_failed_run_does_not_stop_others(grid: Grid, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_does_not_stop_others(grid: Writer, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     path = grid({"name": "ours", "scorer": "attention"}, {"method": "full_text"})
     with monkeypatch.context() as patch:  # the scores are found missing, computed, and cannot be read
         load_scores = Mock(side_effect=[None, RuntimeError("not this time")])
@@ -155,7 +155,7 @@ def test_a_failed_run_does_not_stop_others(grid: Grid, store: RunStore, monkeypa
     assert store.read_failure(key) is None
 
 
-def test_a_full_disk_leaves_no_finished_run(grid: Grid, store: RunStore, worker: Worker) -> None:
+def test_a_full_disk_leaves_no_finished_run(grid: Writer, store: RunStore, worker: Worker) -> None:
     path = grid({"name": "ours", "method": "random"}, settings={"epochs": 1})
     [task] = tasks_of(path)
 
@@ -169,7 +169,7 @@ def test_a_full_disk_leaves_no_finished_run(grid: Grid, store: RunStore, worker:
 
 
 def test_data_that_changes_during_the_experiment_is_noticed(
-    grid: Grid, toy: Splits, tmp_path: Path, worker: Worker
+    grid: Writer, toy: Splits, tmp_path: Path, worker: Worker
 ) -> None:
     tasks = tasks_of(grid({"scorer": "attention"}))
     write_toy(tmp_path / "toy", toy, 40)
@@ -178,7 +178,9 @@ def test_data_that_changes_during_the_experiment_is_noticed(
         assert outcome.error.startswith("DataError: The data of toy or its encoder changed during the experiment.")
 
 
-def test_a_full_gpu_is_no_failure(grid: Grid, store: RunStore, monkeypatch: pytest.MonkeyPatch, worker: Worker) -> None:
+def test_a_full_gpu_is_no_failure(
+    grid: Writer, store: RunStore, monkeypatch: pytest.MonkeyPatch, worker: Worker
+) -> None:
     monkeypatch.setattr(fresh.experiments.worker, "measure", Mock(side_effect=torch.OutOfMemoryError("full")))
     [task] = tasks_of(grid({"method": "random"}, settings={"epochs": 1}))
     outcome = worker.perform(task)
@@ -189,7 +191,7 @@ def test_a_full_gpu_is_no_failure(grid: Grid, store: RunStore, monkeypatch: pyte
 # Reports
 
 
-def test_notes_of_a_support_model_are_reported(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notes_of_a_support_model_are_reported(grid: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = SupportModel.train
 
     def note(*about: Any) -> SupportModel:
@@ -202,7 +204,7 @@ def test_notes_of_a_support_model_are_reported(grid: Grid, monkeypatch: pytest.M
     assert [report["notes"] for report in read_reports(path)] == [["training diverged"], ["training diverged"], []]
 
 
-def test_equal_runs_are_equal_except_for_durations(grid: Grid) -> None:
+def test_equal_runs_are_equal_except_for_durations(grid: Writer) -> None:
     path = grid({"scorer": "attention"}, {"method": "full_text"}, settings={"epochs": 1})
     for out in ("runs", "again"):
         assert run(path, out).failures == {}
@@ -212,7 +214,7 @@ def test_equal_runs_are_equal_except_for_durations(grid: Grid) -> None:
         assert one == other
 
 
-def test_only_features_of_whole_documents_are_kept_for_other_tasks(grid: Grid, worker: Worker) -> None:
+def test_only_features_of_whole_documents_are_kept_for_other_tasks(grid: Writer, worker: Worker) -> None:
     path = grid({"scorer": "attention"}, {"method": "full_text"}, settings={"epochs": 1, "layers": 1})
     support, scores, ours, full = tasks_of(path)
     assert worker.perform(support).status == "done"
@@ -225,7 +227,9 @@ def test_only_features_of_whole_documents_are_kept_for_other_tasks(grid: Grid, w
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
-def test_a_grid_tests_in_the_precision_of_training(precision: str, grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_tests_in_the_precision_of_training(
+    precision: str, grid: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[bool] = []
     plain = Predictor.predict
 
@@ -278,7 +282,9 @@ def check_same(path: Path, rows: dict[str, dict[str, Any]], settings: dict[str, 
     return list(found.values())
 
 
-def test_a_grid_measures_what_training_does(grid: Grid, toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_grid_measures_what_training_does(
+    grid: Writer, toy: Splits, encoders: dict[str, Path], tmp_path: Path
+) -> None:
     settings = small.settings(encoders["bert"], epochs=4, seed=3)
     rows = ({"name": name, **row} for name, row in ROWS.items())
     path = grid(*rows, settings=settings, corpora={"toy": {"data": "toy"}})
@@ -287,7 +293,7 @@ def test_a_grid_measures_what_training_does(grid: Grid, toy: Splits, encoders: d
     assert len({row["macro-F1"] for row in measured}) > 3  # models that learned nothing would agree too easily
 
 
-def test_a_grid_measures_unread_words(grid: Grid, toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_grid_measures_unread_words(grid: Writer, toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
     def longer(example: Example) -> Example:
         return Example(Document.from_words(example.document.words * 10, (), example.document.id), example.label)
 

@@ -23,7 +23,7 @@ from fresh.experiments.scheduler import TaskEnd
 from fresh.experiments.store import REPORT, RunStore
 from fresh.experiments.worker import Worker
 
-Grid = Callable[..., Path]
+Writer = Callable[..., Path]
 """Writes a grid file from rows and other parts."""
 
 
