@@ -15,7 +15,7 @@ env: .venv/ready
 	$(PYTHON) -m venv .venv
 	@# torch first and by its pin, so that no other build is drawn in by what depends on it
 	$(BIN)/pip install --quiet $$(grep -E '^(torch|setuptools)==' constraints.txt)
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[models,captum,sklearn,data,search,plot,ray,study,postgres,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[models,captum,sklearn,data,search,plot,sign,ray,study,postgres,dev]'
 	$(BIN)/pip install --quiet --no-deps --requirement bundled.txt
 	@touch $@
 

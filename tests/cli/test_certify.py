@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 import fresh.reporting.console
 import small
@@ -134,3 +136,17 @@ def test_a_bad_row_leaves_no_certificates(saved: str, explain: Explain, command:
     assert sorted(path.name for path in Path().iterdir()) == ["in.jsonl", "out.jsonl"]
     explain(saved, *BOTH, "--skip-bad", "--overwrite")
     command("verify", "certificates.jsonl", saved)
+
+
+def test_a_signature_needs_certificates_and_the_key_of_its_owner(
+    saved: str, here: Path, explain: Explain, command: Command
+) -> None:
+    private = Ed25519PrivateKey.generate()
+    write(here / "key.pem", private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    for name, key in (("own.pem", private), ("other.pem", Ed25519PrivateKey.generate())):
+        write(here / name, key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    assert "--certify" in explain(saved, "--sign", "key.pem", status=1).err
+    assert "openssl" in explain(saved, *BOTH, "--sign", "own.pem", status=1).err
+    explain(saved, *BOTH, "--sign", "key.pem")
+    assert "Signed by" in command("verify", "certificates.jsonl", saved, "--key", "own.pem").out
+    assert "line 6" in command("verify", "certificates.jsonl", saved, "--key", "other.pem", status=3).out

@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--curve", action="store_true", help="Show the answers for growing rationales of TEXT")
     parser.add_argument("--scores", action="store_true", help="Also write all words and their scores")
     parser.add_argument("--certify", metavar="FILE", help="Also write certificates, for fresh verify")
+    parser.add_argument("--sign", metavar="FILE", help="Sign the certificates with this Ed25519 private key (PEM)")
     text = "With --engine ray: most models at work (default: as many as the cluster has room for)"
     parser.add_argument("--workers", type=int, metavar="N", help=text)
     options.add_shared(parser, "--engine", "--address", "--ratio", "--overwrite", "--device")
@@ -82,7 +83,13 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ValueError("--curve shows many answers, and --certify is for one: leave one of them out.")
     if args.input is not None:
         options.check_outputs(args, args.output, source=args.input)
+    _check_certify_options(args)
+
+
+def _check_certify_options(args: argparse.Namespace) -> None:
     if args.certify is None:
+        if args.sign is not None:
+            raise ValueError("--sign signs certificates: name a file for them with --certify.")
         return
     if args.certify == "-":
         raise ValueError("Certificates cannot go to standard output. Name a file: --certify certificates.jsonl.")
@@ -110,7 +117,9 @@ def _load(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"]
         return
     from fresh.audit.certificates import certifying
 
-    with certifying(args.model, args.certify, device=args.device, overwrite=args.overwrite) as certifier:
+    with certifying(
+        args.model, args.certify, device=args.device, overwrite=args.overwrite, sign=args.sign
+    ) as certifier:
         yield certifier.model, lambda documents: certifier.explain(documents, args.ratio)
     print(f"Predictor digest: {certifier.maker.predictor_sha256}", file=sys.stderr)
     n_certificates = plural(certifier.count, "certificate")

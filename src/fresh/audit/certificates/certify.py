@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import fresh
 from fresh._io import atomic_write, check_output
 from fresh.attribution import ScorerFactory
 from fresh.audit.certificates.format import Certificate, Maker, Writer
+from fresh.audit.certificates.signature import make_signer
 from fresh.document import Document, Explanation
 from fresh.persistence import find_predictor, predictor_digest
 from fresh.progress import SILENT, Progress
@@ -64,6 +65,7 @@ def certifying(
     device: str = "auto",
     scorer: ScorerFactory | None = None,
     overwrite: bool = False,
+    sign: str | Path | None = None,
 ) -> Iterator[Certifier]:
     """Have a saved model explain documents with certificates; their file appears when the block ends without an error.
 
@@ -72,8 +74,10 @@ def certifying(
     :param device: Where to compute: auto, cpu, cuda, ...
     :param scorer: Makes the scorer, if the model was trained with a custom one.
     :param overwrite: Replace an existing file; it is deleted when the first prediction is certified.
+    :param sign: File with the Ed25519 private key (PEM) to sign the certificates with.
     """
     target = Path(path)
+    signer = None if sign is None else make_signer(sign)
     check_output(target, overwrite=overwrite)
     folder = find_model(model, {})
     loaded = Rationalizer.from_pretrained(folder, device=device, scorer=scorer)
@@ -81,7 +85,7 @@ def certifying(
     with atomic_write(target) as partial, partial.open("wb") as file:
         certifier = Certifier(loaded, maker, file, target)
         yield certifier
-        certifier.close()
+        certifier.close(signer)
 
 
 def certify(
@@ -90,19 +94,18 @@ def certify(
     path: str | Path,
     *,
     ratio: float | None = None,
-    device: str = "auto",
-    overwrite: bool = False,
     progress: Progress = SILENT,
+    **options: Any,
 ) -> CertifyResult:
     """Explain documents and write a certificate for each prediction; to get the explanations too, use certifying.
 
     :param model: Folder of a saved model, or its name on the hub.
     :param path: File for the certificates; it appears when all are written.
     :param ratio: Share of the words to read, if the model was trained for a range of them.
-    :param overwrite: Replace an existing file.
+    :param options: Options of :func:`certifying`: device, scorer, overwrite, sign.
     """
     with (
-        certifying(model, path, device=device, overwrite=overwrite) as certifier,
+        certifying(model, path, **options) as certifier,
         progress.task("certifying", None) as advance,
     ):
         for _ in certifier.explain(documents, ratio):

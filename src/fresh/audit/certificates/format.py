@@ -15,6 +15,7 @@ from fresh._io import (
     hashed_line,
     parse_hashed_line,
 )
+from fresh.audit.certificates.signature import Signature
 from fresh.errors import CertificateError
 from fresh.rationale import Prediction, Rationale
 
@@ -25,6 +26,7 @@ FIELDS = {
     "header": COMMON,
     "certificate": COMMON | {"id", "group", "input", "input_sha256", "label", "probabilities"},
     "closing": COMMON | {"count"},
+    "signature": COMMON | {*Signature._fields},
 }
 NOT_CONSECUTIVE = "it does not follow the line before it: lines are missing, doubled or moved."
 
@@ -141,9 +143,12 @@ class Writer:
         self._write(certificate.record(self.maker))
         self.count += 1
 
-    def close(self) -> None:
-        """Write the closing line."""
+    def close(self, sign: Callable[[str], Signature] | None = None) -> None:
+        """Write the closing line and, if the file is signed, a signature of its digest."""
         self._write(self.maker.record("closing") | {"count": self.count})
+        if sign is not None:
+            line, _ = hashed_line(self.maker.record("signature") | sign(self.digest)._asdict(), self.digest)
+            self._file.write(line)
 
 
 def encode_certificates(maker: Maker, certificates: Iterable[Certificate]) -> bytes:
@@ -170,6 +175,8 @@ class Reader:
     def __init__(self, lines: Iterable[bytes], add_fault: Callable[[int, str], None]) -> None:
         self.digest: str | None = None
         """The digest of the closing line, which stands for the whole file."""
+        self.signature: Signature | None = None
+        """The signature of that digest, if there is one; not verified."""
         self._add_fault = add_fault
         self._lines = enumerate(lines, 1)
         self._maker = Maker("", "")
@@ -212,6 +219,8 @@ class Reader:
                 record = self._parse(line)
                 if record["kind"] == "certificate":
                     yield number, Certificate.from_record(record)
+                elif record["kind"] == "signature":
+                    self.signature = Signature(*(str(record[name]) for name in Signature._fields))
                 elif not _is_count(record["count"]) or record["count"] != number - 2:  # the header and this line
                     raise RecordError(f"it counts {record['count']!r} certificates, but there are {number - 2}.")
             except RecordError as error:
@@ -221,7 +230,9 @@ class Reader:
 
     def _parse(self, line: bytes) -> dict[str, Any]:
         """Read a certificate or the closing line."""
-        if self.digest is not None:
+        if self.signature is not None:
+            raise RecordError("it stands after the signature: something was added, or the file was signed twice.")
+        if self.digest is not None and b'"kind":"signature"' not in line:
             raise RecordError("it stands after the closing line: something was added to the file.")
         # Unknown until this line is parsed: after a damaged line, the next one is judged by itself.
         previous, self._previous = self._previous, None
@@ -229,6 +240,8 @@ class Reader:
         self._previous, kind = record[DIGEST], str(record.get("kind"))
         if kind == "header":
             raise RecordError("it is a second header: files were joined.")
+        if self.digest is None and kind == "signature":
+            raise RecordError("it is a signature, but there is no closing line before it.")
         if record.keys() != FIELDS.get(kind):
             raise RecordError("its fields are not those of a line of certificates.")
         if kind == "closing":

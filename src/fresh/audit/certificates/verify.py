@@ -7,6 +7,7 @@ from itertools import groupby, islice
 from pathlib import Path
 
 from fresh.audit.certificates.format import Certificate, Fault, Reader
+from fresh.audit.certificates.signature import read_public_key
 from fresh.audit.replay import distance
 from fresh.errors import CertificateError
 from fresh.nn.encoder import digest_of
@@ -43,6 +44,10 @@ class Verification:
     faults: tuple[Fault, ...] = ()
     """Lines that fail, and why: the first ten that were found."""
     n_faults: int = 0
+    signed_by: str | None = None
+    """The public key of the signature, as the file says it; None if there is no signature."""
+    is_signature_verified: bool = False
+    """Whether a key was given that the signature must be by."""
 
     def add_fault(self, line: int, reason: str) -> None:
         """Count a fault, and keep it if it is one of the first."""
@@ -70,26 +75,37 @@ class Verification:
                 f"most {self.max_difference:.1g} apart), as on another machine or in other batches."
             )
         held = f"{plural(self.count, 'certificate')}: all hold, and the predictor is the same."
-        return f"{held} {recomputed}\nFinal digest: {self.digest}"
+        lines = [f"{held} {recomputed}", f"Final digest: {self.digest}"]
+        if self.is_signature_verified:
+            lines.append("Signed by the owner of the given key.")
+        elif self.signed_by is not None:
+            lines.append("There is a signature, which was not verified: that needs the signer's public key.")
+        return "\n".join(lines)
 
 
 def verify(
-    path: str | Path, model: str | Path, *, digest: str | None = None, device: str = "auto", progress: Progress = SILENT
+    path: str | Path,
+    model: str | Path,
+    *,
+    digest: str | None = None,
+    key: str | Path | None = None,
+    device: str = "auto",
+    progress: Progress = SILENT,
 ) -> Verification:
     """Verify a file of certificates with the predictor of a model; nothing else of the model is needed.
 
     :param model: Folder of the model, or of its predictor alone, or its name on the hub.
     :param digest: The digest of the predictor as you know it from elsewhere. Without it, model and certificates that
         were both replaced by another pair pass.
+    :param key: File with the Ed25519 public key (PEM) of who must have signed the certificates. Without it, a signature
+        is reported but not verified.
     :param device: Where to compute: auto, cpu, cuda, ...
     """
     source = Path(path)
-    _check_source(source)
-    if digest is not None and re.fullmatch(r"[0-9a-fA-F]{64}", digest) is None:
-        raise CertificateError(f"digest must have 64 hexadecimal digits, got {digest!r}. Give that of the predictor.")
+    _check_source(source, digest)
     # The predictor alone: its half of the folder is enough, and no extractor can influence the result.
     folder = find_predictor(find_model(model, {}))
-    own, found = predictor_digest(folder), Verification()
+    own, found, public_key = predictor_digest(folder), Verification(), None if key is None else read_public_key(key)
     if digest is not None and digest.lower() != own:
         found.add_fault(1, f"the model is not the expected one: the digest of its predictor is {own}.")
         return found
@@ -107,15 +123,24 @@ def verify(
                 while batch := list(islice(group, MAX_GROUP_SIZE)):
                     _recompute(batch, predictor, found)
                     advance(len(batch), "")
-            advance(1, "")
+            advance(1 + (reader.signature is not None), "")
     found.digest = reader.digest
+    found.signed_by = None if reader.signature is None else reader.signature.public_key
+    if public_key is not None:
+        found.is_signature_verified = True
+        if reader.signature is None:
+            found.add_fault(n_lines, "the file is not signed, but a key was given.")
+        elif not reader.signature.holds(public_key, reader.digest or ""):
+            found.add_fault(n_lines, f"it is not a signature of this file by the owner of {key}.")
     if found.holds and not found.count:
         raise CertificateError(f"{source} holds no certificates: there is nothing to verify.")
     return found
 
 
-def _check_source(source: Path) -> None:
-    """Refuse a file of something else; a damaged file of certificates is not refused."""
+def _check_source(source: Path, digest: str | None) -> None:
+    """Refuse a file of something else, or no digest; a damaged file of certificates is not refused."""
+    if digest is not None and re.fullmatch(r"[0-9a-fA-F]{64}", digest) is None:
+        raise CertificateError(f"digest must have 64 hexadecimal digits, got {digest!r}. Give that of the predictor.")
     if source.is_dir():
         raise CertificateError(f"{source} is a folder. Name the certificates first, then the model.")
     if not source.is_file():
