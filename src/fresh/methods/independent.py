@@ -1,0 +1,119 @@
+"""The independent reader: a predictor of random words, which shares no code with any extractor (Jethani et al., 2021).
+
+An extractor reads everything, so it could tell a predictor that is trained on its rationales what to answer, by which
+harmless words it selects. A predictor that was trained on random words of the same documents, before there was an
+extractor, has learned no such code. It is kept as a model that reads every word of what it is given.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from fresh.data.fingerprints import TrainingFingerprints
+from fresh.data.splits import Splits
+from fresh.document import Example, Mask
+from fresh.errors import ModelError
+from fresh.methods.config import CutConfig
+from fresh.methods.registry import settings_record
+from fresh.predictor import Predictor
+from fresh.rationale import Rationale
+from fresh.rationalizer import Rationalizer
+from fresh.selection.discretizers import budget
+from fresh.selection.extractors import FullText
+from fresh.training.config import ClassifierConfig
+from fresh.training.fit import TrainingPairs
+from fresh.training.loop import RunContext
+
+METHOD, NAME = "independent", "independent reader"
+RATIOS = (0.05, 1.0)
+"""Shares of the words that the reader serves."""
+_N_VERSIONS = 8  # of each training document, which the epochs read in turn
+
+
+def train_independent(splits: Splits, config: ClassifierConfig, context: RunContext | None = None) -> Rationalizer:
+    """Train a predictor on random words of the documents: half of the time as many as a rationale has.
+
+    :param config: Settings of a method. The seed plays no part, so that runs that differ in it share a reader.
+    """
+    generator = np.random.default_rng(0)
+    ratio = config.one_ratio if isinstance(config, CutConfig) else CutConfig().one_ratio
+
+    def cut(examples: tuple[Example, ...]) -> list[tuple[Rationale, str]]:
+        return [
+            (item.document.cut(sample_mask(len(item.document.words), ratio, generator)), item.label)
+            for item in examples
+        ]
+
+    own = ClassifierConfig(config.network, replace(config.train, seed=0))
+    versions = [pair for _ in range(_N_VERSIONS) for pair in cut(splits.train)]
+    data = TrainingPairs(versions, cut(splits.dev), _N_VERSIONS)
+    [predictor] = Predictor.train_many([data], [own], (context or RunContext()).with_name(NAME))
+    needs_query = bool(splits.train[0].document.query)
+    settings = settings_record(METHOD, own)
+    return Rationalizer(FullText(), predictor, settings, needs_query, fingerprints=_fingerprints(splits))
+
+
+def sample_mask(n_words: int, ratio: float, generator: np.random.Generator) -> Mask:
+    """Sample words, scattered or in one run: as many as a rationale has, or any number, short ones more often."""
+    n_kept = budget(n_words, ratio) if generator.random() < 0.5 else round(n_words ** generator.random())
+    kept = np.zeros(n_words, dtype=np.bool_)
+    if generator.random() < 0.5:
+        start = int(generator.integers(n_words - n_kept + 1))
+        kept[start : start + n_kept] = True
+    else:
+        kept[generator.choice(n_words, n_kept, replace=False)] = True
+    return Mask(kept)
+
+
+class Origin(NamedTuple):
+    """What a reader and the model that it reads for must share."""
+
+    labels: tuple[str, ...]
+    encoder: str
+    texts: list[int] | None
+    """Digests of the training texts, if they are known."""
+
+    @classmethod
+    def of_model(cls, model: Rationalizer) -> Self:
+        """Take them from a model."""
+        encoder = str(model.settings.get("network", {}).get("encoder"))
+        return cls(model.labels, encoder, None if model.fingerprints is None else model.fingerprints.digests.tolist())
+
+    @classmethod
+    def of_splits(cls, splits: Splits, config: ClassifierConfig) -> Self:
+        """Take them from what a model will be trained with."""
+        encoder: str = settings_record("", config)["network"]["encoder"]
+        return cls(splits.labels, encoder, _fingerprints(splits).digests.tolist())
+
+    def mismatch(self, reader: Rationalizer) -> str | None:
+        """Say what makes a reader unfit, if anything."""
+        if reader.settings.get("method") != METHOD:
+            return "is a model, but no independent reader."
+        own = Origin.of_model(reader)
+        if own.labels != self.labels:
+            return f"answers with {', '.join(own.labels)}, but the model with {', '.join(self.labels)}."
+        if own.encoder != self.encoder:
+            return f"has the encoder {own.encoder}, but the model has {self.encoder}."
+        if self.texts is not None and own.texts is not None and own.texts != self.texts:
+            return "was trained on another corpus than the model."
+        return None
+
+
+def load_reader(folder: str | Path, origin: Origin, device: str = "auto") -> Rationalizer:
+    """Load a reader; raise if it does not fit."""
+    reader = Rationalizer.from_pretrained(folder, device=device)
+    problem = origin.mismatch(reader)
+    if problem is not None:
+        raise ModelError(f"{folder} {problem} Name the reader that was trained with it, or leave `reader` out.")
+    return reader
+
+
+def reader_folder(model: str | Path) -> Path:
+    """Name the folder of the reader beside a model."""
+    return Path(model).with_name(f"{Path(model).name}-reader")
+
+
+def _fingerprints(splits: Splits) -> TrainingFingerprints:
+    return TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
