@@ -17,12 +17,13 @@ from fresh.reporting.report import Report, Verdict
 
 DATA_FILES = Path(__file__).parents[1] / "data_files" / "audit"
 NAMES = ["replay", "invariance", "masks and labels", "masks and decisions", "length and labels", "target class"]
-NAMES += ["split hygiene", "degenerate rationales"]
+NAMES += ["independent reader", "stability", "split hygiene", "degenerate rationales"]
 
 
 @pytest.fixture(scope="module")
-def found(rationalizer: Rationalizer, toy: Splits) -> Audit:
-    return audit(rationalizer, toy.test, {"train": toy.train, "dev": toy.dev}, n_trials=100)
+def found(rationalizer: Rationalizer, support: SupportModel, toy: Splits) -> Audit:
+    others = {"train": toy.train, "dev": toy.dev}
+    return audit(rationalizer, toy.test, others, n_trials=100, reader=Predictor(support.classifier))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Verdict
-from fresh.selection.extractors import HumanRationales
+from fresh.selection.extractors import FullText, HumanRationales
 
 BROKEN = Verdict("invariance", "broken", "In 1 of 2 trials [bold]x\x1b.", ("document 'x': [a] b",))
 LOOK = Verdict("split hygiene", "look here", "Twins.")
@@ -37,7 +37,8 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Arguments of the audit, which is replaced by one that finds nothing."""
     given: list[Any] = []
 
-    def audit(*arguments: Any) -> Audit:
+    def audit(*arguments: Any, reader: Predictor | None) -> Audit:
+        assert reader is None  # none lies beside the model
         given.append(arguments)
         return Audit((FINE, LOOK), "It covers this.")
 
@@ -124,7 +125,7 @@ def test_skip_bad_leaves_out_documents_that_are_too_long(toy: Splits, audited: l
 
 
 def test_a_broken_guarantee_has_its_own_status(reviews: str, monkeypatch: pytest.MonkeyPatch, audit: Command) -> None:
-    monkeypatch.setattr(fresh.audit, "audit", lambda *_given: Audit((FINE, BROKEN), "It covers this."))
+    monkeypatch.setattr(fresh.audit, "audit", lambda *_, **__: Audit((FINE, BROKEN), "It covers this."))
     shown = audit(reviews, *COLUMNS, status=3).out
     assert "broken invariance: In 1 of 2 trials [bold]x␛.\n    document 'x': [a] b\n" in shown
     assert shown.endswith("\nBroken: invariance.\n")
@@ -160,3 +161,15 @@ def test_saved_explanations_are_replayed_bit_for_bit(
     assert "Left out 1 of " in shown.err
     [verdict] = json.loads(Path("audit.json").read_text(encoding="utf-8"))["verdicts"]
     assert (verdict["name"], verdict["found"]) == ("replay", "holds")
+
+
+def test_the_reader_beside_the_model_or_a_given_one_is_asked(
+    reviews: str, saved_attention: str, predictor: Predictor, audit: Command
+) -> None:
+    reader = Rationalizer(FullText(), predictor, {"method": "independent"})
+    reader.save_pretrained("given")
+    shown = audit(reviews, *COLUMNS, "--whole", "--trials", "5", "--reader", "given").out
+    assert "independent reader: A predictor of random words" in shown or "cannot judge rationales" in shown
+    assert "holds independent reader" not in audit(reviews, *COLUMNS, "--whole", "--trials", "5").out
+    error = audit(reviews, *COLUMNS, "--whole", "--reader", saved_attention, status=1).err
+    assert "is a model, but no independent reader" in error

@@ -8,13 +8,16 @@ from typing import Any
 
 from fresh.audit.degenerate import check_content
 from fresh.audit.duplicates import AUDITED, check_splits
+from fresh.audit.independent import check_independent
 from fresh.audit.invariance import check_invariance
 from fresh.audit.leakage import check_length, check_masks
 from fresh.audit.replay import replay
+from fresh.audit.stability import check_stability
 from fresh.audit.target_class import check_target_class
 from fresh.document import Example, Explanation
 from fresh.evaluation.evaluation import Evaluation, check_labels, explain_all
 from fresh.highlight import CONTROL_PICTURES
+from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Verdict
@@ -31,8 +34,9 @@ What is not certain: why these words were selected. The extractor has read the w
 itself and select words that tell the predictor what it decided. Every answer would still be computed from the words \
 shown, and they would explain little (Jacovi and Goldberg, 2021). No check can prove that words were selected for good \
 reasons. The other checks look for signs that they were not: masks that give labels or decisions away, labels that the \
-number of words shown gives away, answers that change with the class that words are selected for, rationales without \
-content, test documents that were trained on. If they find no sign, that is no proof.
+number of words shown gives away, answers that change with the class that words are selected for, rationales that only \
+the model's own predictor understands, answers that change with words that are not shown, rationales without content, \
+test documents that were trained on. If they find no sign, that is no proof.
 
 The guarantee does not say that the words are a good reason, or the reason a person would give: only that the answer \
 was computed from them."""
@@ -75,7 +79,7 @@ class Audit:
         return "\n".join((*lines, "", "## What the guarantee covers", "", self.guarantee)) + "\n"
 
 
-def audit(
+def audit(  # noqa: PLR0913
     model: Rationalizer,
     examples: Sequence[Example],
     others: Mapping[str, Sequence[Example]] = MappingProxyType({}),
@@ -83,6 +87,8 @@ def audit(
     seed: int = 0,
     progress: Progress = SILENT,
     explained: Sequence[Explanation] | None = None,
+    *,
+    reader: Predictor | None = None,
 ) -> Audit:
     """Try to break the guarantee of a model, and look for what leaks past it.
 
@@ -92,6 +98,7 @@ def audit(
     :param seed: Seeds every random choice.
     :param explained: Reported explanations of the examples, to be checked, in the batches of ``explain_stream``. By
         default, the model explains the examples now.
+    :param reader: An independent reader of the same corpus (see `fresh.methods.train_independent`).
     """
     if not examples:
         raise ValueError("examples must have at least one document to audit with.")
@@ -114,6 +121,8 @@ def audit(
         advance(1, "")
     verdicts += [
         check_target_class(model, examples, explained, seed, progress),
+        check_independent(model.labels, examples, explained, reader),
+        check_stability(model, explained, seed, progress),
         check_splits(examples, others, "" if model.report is None else model.report.measured_on),
         check_content(explained),
     ]

@@ -34,7 +34,18 @@ _OTHER_SEED = (
     "--seed out, or name the test file with --test."
 )
 _TRIALS = 2000
-_USELESS_WITH_EXPLAINED = ("html", "whole", "trials", "seed", "data_dir", "dev", "test", "dev_share", "test_share")
+_USELESS_WITH_EXPLAINED = (
+    "html",
+    "whole",
+    "reader",
+    "trials",
+    "seed",
+    "data_dir",
+    "dev",
+    "test",
+    "dev_share",
+    "test_share",
+)
 _REPLAYED = (
     "Where replay holds, the saved answers are those that the model gives to the saved words and nothing else. The "
     "other checks were not run: leave --explained out to run them."
@@ -49,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trials", type=int, metavar="N", help=f"Number of changes to try (default: {_TRIALS})")
     parser.add_argument("--seed", type=int, metavar="N", help="Seed of splits and trials (default: the training's)")
     parser.add_argument("--html", metavar="FILE", help="Write a page with verdicts, figures and documents")
-    options.add_shared(parser, "--json", "--markdown", "--overwrite", "--device")
+    options.add_shared(parser, "--reader", "--json", "--markdown", "--overwrite", "--device")
     options.add_data_settings(parser, (*options.LABEL_SETTINGS, "dev", "test", "dev_share", "test_share"))
 
 
@@ -79,7 +90,8 @@ def _audit(args: argparse.Namespace, progress: "Progress") -> "Audit":
     n_trials = _TRIALS if args.trials is None else args.trials
     evaluation = evaluate(model, examples, progress) if args.html else None
     explained = None if evaluation is None else evaluation.explained
-    result = audit(model, examples, others, n_trials, args.seed, progress, explained)
+    reader = options.load_reader(args, model)
+    result = audit(model, examples, others, n_trials, args.seed, progress, explained, reader=reader)
     _show(result)
     if evaluation is not None:
         write_html_report(Path(args.html), model, result.add_to(evaluation), args.model, args.data[0])

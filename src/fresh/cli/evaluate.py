@@ -25,13 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", help="Write a page with the figures and up to 500 documents")
     text = "Write labels and rationales for the scorer of the ERASER benchmark"
     parser.add_argument("--eraser", metavar="FILE", help=text)
-    options.add_shared(parser, "--json", "--markdown", "--overwrite", "--device")
+    options.add_shared(parser, "--reader", "--json", "--markdown", "--overwrite", "--device")
     options.add_data_settings(parser, options.LABEL_SETTINGS)
 
 
 def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
+    from fresh.evaluation.baselines import Baselines
     from fresh.evaluation.evaluation import evaluate
     from fresh.evaluation.html_report import write_html_report
     from fresh.progress import Terminal
@@ -41,7 +42,8 @@ def run(args: argparse.Namespace) -> None:
     options.check_outputs(args, *written, source=args.data)
     load = functools.cache(lambda: options.load_model(args))
     examples = options.read_labeled(args, lambda: [load()])  # before the model, which takes longer to load
-    evaluation = evaluate(load(), examples, Terminal())
+    baselines = Baselines(independent=options.load_reader(args, load()))
+    evaluation = evaluate(load(), examples, Terminal(), baselines)
     show_report(Console(), evaluation.report)
     if args.html:
         write_html_report(Path(args.html), load(), evaluation, args.model, args.data)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fresh.data.config import DataConfig
     from fresh.data.splits import BadRows
     from fresh.document import Document, Example
+    from fresh.predictor import Predictor
     from fresh.rationalizer import Rationalizer
 
 TEXT_SETTINGS = ("text", "query", "id", "tokenised", "format", "skip_bad", "max_row_mb", "max_unpacked")
@@ -34,6 +35,10 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--markdown": {"metavar": "FILE", "help": "Write the tables as Markdown"},
     "--overwrite": {"action": "store_true", "help": "Replace output that already exists"},
     "--device": {"default": "auto", "metavar": "NAME", "help": "auto (default), cpu, cuda, cuda:1 or mps"},
+    "--reader": {
+        "metavar": "FOLDER",
+        "help": "Independent reader of the same corpus (default: MODEL-reader, if it is there)",
+    },
     "--ratio": {"type": float, "metavar": "X", "help": "Share of the words to read, of a model for a range of ratios"},
     "--where": {"action": "append", "metavar": "NAME=VALUES", "help": "Only runs with these values; can be repeated"},
     "--engine": {"choices": ("local", "ray"), "default": "local", "help": "This machine (default), or a Ray cluster"},
@@ -163,6 +168,16 @@ def load_model(args: argparse.Namespace) -> "Rationalizer":
     from fresh.rationalizer import Rationalizer
 
     return Rationalizer.from_pretrained(args.model, device=args.device)
+
+
+def load_reader(args: argparse.Namespace, model: "Rationalizer") -> "Predictor | None":
+    """Load the independent reader that was trained with a model, if there is one."""
+    from fresh.methods.independent import Origin, load_reader, reader_folder
+
+    folder = args.reader or reader_folder(args.model)
+    if args.reader is None and not folder.is_dir():
+        return None
+    return load_reader(folder, Origin.of_model(model), args.device).predictor
 
 
 def setting_names() -> set[str]:

@@ -32,6 +32,8 @@ class Baselines:
     """Reads the words that were not selected."""
     majority: str | None = None
     """The most frequent label of the training documents."""
+    independent: Predictor | None = None
+    """Reads the rationales themselves, but was trained on random words, before there was an extractor."""
 
 
 def is_baseline(model: Rationalizer) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fresh.attribution import scorer_to_dict
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import dataset_digest
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluation.baselines import (
@@ -77,15 +78,12 @@ def evaluate(
     answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
     read = read_masks(model, documents)
 
-    rows: list[Row] = []
-    reader, full = baselines.full_text, None
-    if isinstance(reader, Predictor):
-        full = reader.predict(cut_all(documents, read), progress)
-        rows.append(gold.row("full text", full, 1.0))
-    elif reader is not None:
-        full = reader.predict(documents, progress)
-        rows.append(gold.row("full text (support model)", full, 1.0))
+    full, name = _read_full_text(baselines.full_text, documents, read, progress)
+    rows = [] if full is None else [gold.row(name, full, 1.0)]
     rows.append(replace(gold.masked_row(_describe(model), answers, masks), own=True))
+    if baselines.independent is not None:
+        predictions = baselines.independent.predict([item.rationale for item in explained])
+        rows.append(gold.masked_row("independent reader", predictions, masks))
     # A model that was trained for a range of lengths is measured at both ends, from the scores at hand.
     for ratio in model.ratios or ():
         saliencies = [item.saliency for item in explained if item.saliency is not None]
@@ -123,6 +121,14 @@ def evaluate(
         measured_on=dataset_digest(examples),
     )
     return Evaluation(report, examples, explained, next(iter(complements.values()), None), by_ratio)
+
+
+def _read_full_text(
+    reader: SupportModel | Predictor | None, documents: Sequence[Document], read: Sequence[Mask], progress: Progress
+) -> tuple[list[Prediction] | None, str]:
+    if isinstance(reader, Predictor):
+        return reader.predict(cut_all(documents, read), progress), "full text"
+    return None if reader is None else reader.predict(documents, progress), "full text (support model)"
 
 
 def explain_all(model: Rationalizer, documents: Sequence[Document], progress: Progress, name: str) -> list[Explanation]:

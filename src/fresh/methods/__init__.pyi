@@ -7,5 +7,6 @@ from .config import LeiConfig as LeiConfig
 from .config import RandomConfig as RandomConfig
 from .config import RunConfig as RunConfig
 from .fresh import train_seeds as train_seeds
+from .independent import train_independent as train_independent
 from .registry import MethodResult as MethodResult
 from .registry import train_method as train_method

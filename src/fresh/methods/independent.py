@@ -102,11 +102,11 @@ class Origin(NamedTuple):
 
 
 def load_reader(folder: str | Path, origin: Origin, device: str = "auto") -> Rationalizer:
-    """Load a reader; raise if it does not fit."""
+    """Load a reader; raise if it was trained with another corpus, encoder or set of labels."""
     reader = Rationalizer.from_pretrained(folder, device=device)
     problem = origin.mismatch(reader)
     if problem is not None:
-        raise ModelError(f"{folder} {problem} Name the reader that was trained with it, or leave `reader` out.")
+        raise ModelError(f"{folder} {problem} Give the reader that was trained with it.")
     return reader
 
 

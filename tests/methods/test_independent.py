@@ -1,0 +1,71 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import small
+from fresh.data.splits import Splits
+from fresh.errors import ModelError
+from fresh.methods.config import FreshConfig
+from fresh.methods.independent import Origin, load_reader, reader_folder, sample_mask, train_independent
+from fresh.rationalizer import Rationalizer
+from method_cases import configured
+from small import answers
+
+
+@pytest.fixture(scope="module")
+def config(encoders: dict[str, Path]) -> FreshConfig:
+    config = configured("fresh", encoders["bert"])
+    assert isinstance(config, FreshConfig)
+    return config
+
+
+@pytest.fixture(scope="module")
+def reader(toy: Splits, config: FreshConfig) -> Rationalizer:
+    return train_independent(small.some(toy), config)
+
+
+def test_masks_are_of_the_ratio_or_of_any_length_scattered_or_in_one_run() -> None:
+    generator = np.random.default_rng(0)
+    masks = [sample_mask(20, 0.2, generator).kept for _ in range(2000)]
+    sizes = np.array([mask.sum() for mask in masks])
+    assert (sizes.min(), sizes.max()) == (1, 20)
+    assert 0.5 < (sizes == 4).mean() < 0.65  # half of them, and some of the others
+    assert 0.1 < ((sizes > 4) & (sizes < 20)).mean() < 0.3
+    runs = [bool(np.diff(np.flatnonzero(mask)).max(initial=1) == 1) for mask in masks if 1 < mask.sum() < 10]
+    assert 0.5 < np.mean(runs) < 0.65
+    assert sample_mask(1, 0.2, generator).kept.tolist() == [True]
+
+
+def test_the_seed_and_the_scorer_play_no_part(toy: Splits, config: FreshConfig, reader: Rationalizer) -> None:
+    other = replace(config, scorer="gradient", train=replace(config.train, seed=7))
+    documents = [example.document for example in toy.test]
+    again = train_independent(small.some(toy), other)
+    assert answers(again.explain(documents)) == answers(reader.explain(documents))
+    assert all(explanation.mask.kept.all() for explanation in again.explain(documents))
+
+
+def test_a_reader_is_loaded_where_it_fits_and_refused_elsewhere(
+    toy: Splits, toy_pairs: Splits, config: FreshConfig, reader: Rationalizer, encoders: dict[str, Path], tmp_path: Path
+) -> None:
+    splits, folder = small.some(toy), reader_folder(tmp_path / "model")
+    assert folder == tmp_path / "model-reader"
+    reader.save_pretrained(folder)
+    fitting = Origin.of_splits(splits, config)
+    documents = [example.document for example in splits.test]
+    assert answers(load_reader(folder, fitting, "cpu").explain(documents)) == answers(reader.explain(documents))
+    other_encoder = replace(config, network=replace(config.network, encoder=str(encoders["roberta"])))
+    for origin, reason in (
+        (fitting._replace(labels=("neg", "neutral", "pos")), "answers with neg, pos"),
+        (Origin.of_splits(splits, other_encoder), "has the encoder bert"),
+        (Origin.of_splits(small.some(toy, 40), config), "another corpus"),
+    ):
+        with pytest.raises(ModelError, match=reason):
+            load_reader(folder, origin, "cpu")
+    model = replace(reader, settings={**reader.settings, "method": "fresh"})
+    assert Origin.of_model(model) == fitting
+    assert fitting.mismatch(model) is not None  # a model is no reader
+    model.save_pretrained(tmp_path / "model")
+    with pytest.raises(ModelError, match="no independent reader"):
+        load_reader(tmp_path / "model", fitting, "cpu")
