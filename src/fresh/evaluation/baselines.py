@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 
@@ -26,14 +25,12 @@ class Baselines:
     """Models of the same kind that read other words, as far as they were trained."""
 
     full_text: SupportModel | Predictor | None = None
-    random: Predictor | None = None
-    """Reads random words, as many as a rationale has."""
+    independent: Predictor | None = None
+    """Was trained on random words before there was an extractor. Reads rationales, and as many random words."""
     complement: Predictor | None = None
     """Reads the words that were not selected."""
     majority: str | None = None
     """The most frequent label of the training documents."""
-    independent: Predictor | None = None
-    """Reads the rationales themselves, but was trained on random words, before there was an extractor."""
 
 
 def is_baseline(model: Rationalizer) -> bool:
@@ -102,7 +99,7 @@ def train_baselines(
     config: ClassifierConfig,
     context: RunContext,
 ) -> Baselines:
-    """Train one predictor on random words, one on the complement, and one on full text if none was trained yet.
+    """Train one predictor on the complement, and one on full text if none was trained yet.
 
     :param masks: The words that the model selects in train and in dev.
     """
@@ -119,7 +116,6 @@ def train_baselines(
         )
         return Predictor.train(pairs, dev_pairs, config, context.with_name(name))
 
-    contiguous, read = is_contiguous(model.extractor), [read_masks(model, part) for part in documents]
-    random = train("random words", map(random_masks, documents, masks, repeat(contiguous), read))
+    read = [read_masks(model, part) for part in documents]
     complement = train("complement", map(dropped_masks, read, masks))
-    return Baselines(full_text or train("full text", read), random, complement, majority)
+    return Baselines(full_text or train("full text", read), None, complement, majority)

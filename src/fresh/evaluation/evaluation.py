@@ -95,7 +95,11 @@ def evaluate(
     complements: dict[str, list[Prediction]] = {}
     if not is_baseline(model):
         for name, chosen, trained in (
-            ("random words", random_masks(documents, masks, is_contiguous(model.extractor), read), baselines.random),
+            (
+                "random words",
+                random_masks(documents, masks, is_contiguous(model.extractor), read),
+                baselines.independent,
+            ),
             ("complement", dropped_masks(read, masks), baselines.complement),
         ):
             with progress.task(name, len(documents)) as advance:
