@@ -1,5 +1,6 @@
 import re
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from itertools import combinations, pairwise, product
 from pathlib import Path
@@ -159,6 +160,18 @@ def test_similar_texts_are_those_that_comparing_all_pairs_finds(
 
 def test_of_no_texts_none_are_similar() -> None:
     assert list(similar_texts([], [0, 0], THRESHOLD)) == []
+
+
+def test_memory_stays_small_where_all_texts_share_most_of_their_runs() -> None:
+    """60 shared runs of 80 are too few for a pair, but enough to compare all texts."""
+    texts = [[*text(62).split(), *(f"{number}_{place}" for place in range(10))] for number in range(600)]
+    texts.append(texts[1])
+    tracemalloc.start()
+    try:
+        assert list(similar_texts(texts, [0, 400, 601], THRESHOLD)) == [(600, 1, 1.0)]
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
 
 
 # Real corpora

@@ -23,8 +23,9 @@ MAX_PAIRS_SHOWN = 5
 AUDITED = "test"
 # Words in a run.
 RUN_LENGTH = 3
-# Texts that are compared with all earlier ones at a time, which bounds the memory.
-BLOCK = 256
+# Texts whose candidates are sought at a time, and candidates that are compared at a time: both bound the memory.
+BLOCK = 64
+MAX_COMPARED = 20_000
 
 # Text and query, in lower case.
 Key = tuple[str, str]
@@ -211,16 +212,18 @@ def similar_texts(
     owners = np.repeat(np.arange(len(texts)), sizes)[is_first]
     rarest = csr_array((runs.data[is_first], (owners, runs.indices[is_first])), shape=runs.shape)
     for start, stop in pairwise(starts[1:]):
+        before = rarest[:start].T.tocsr()
         for first in range(start, stop, BLOCK):
-            candidates = rarest[first : min(first + BLOCK, stop)] @ rarest[:start].T
+            candidates = rarest[first : min(first + BLOCK, stop)] @ before
             candidates.sort_indices()
-            later, earlier = candidates.nonzero()
-            later += first
-            both = np.asarray(runs[later].multiply(runs[earlier]).sum(axis=1), dtype=np.int64)
-            union = sizes[later] + sizes[earlier] - both
-            similar = both * share.denominator >= share.numerator * union  # both / union >= threshold, exactly
-            columns = (later, earlier, both / union)
-            yield from zip(*(column[similar].tolist() for column in columns), strict=True)
+            rows, columns = candidates.nonzero()
+            for pair in range(0, len(rows), MAX_COMPARED):
+                later, earlier = first + rows[pair : pair + MAX_COMPARED], columns[pair : pair + MAX_COMPARED]
+                both = np.asarray(runs[later].multiply(runs[earlier]).sum(axis=1), dtype=np.int64)
+                union = sizes[later] + sizes[earlier] - both
+                similar = both * share.denominator >= share.numerator * union  # both / union >= threshold, exactly
+                found = (later, earlier, both / union)
+                yield from zip(*(column[similar].tolist() for column in found), strict=True)
 
 
 def _run_matrix(texts: Iterable[Sequence[str]]) -> Any:
