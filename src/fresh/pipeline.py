@@ -11,9 +11,9 @@ from fresh._io import check_output, check_output_folder
 from fresh.attribution import ScorerFactory
 from fresh.audit import audit
 from fresh.config import flatten, from_mapping, read_toml
+from fresh.data import BadRows, Splits, dataset_digest, load_splits
 from fresh.data.corpora import CORPORA, check_corpus_folder, find_corpus
 from fresh.data.fingerprints import TrainingFingerprints
-from fresh.data.splits import BadRows, Splits, dataset_digest, load_splits
 from fresh.errors import ConfigError, DataError
 from fresh.evaluation.baselines import Baselines, majority_label, train_baselines
 from fresh.evaluation.evaluation import Evaluation, evaluate

@@ -13,8 +13,8 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 
 from fresh.attribution import ScorerFactory
 from fresh.config import from_mapping, is_finite_number
+from fresh.data import DataConfig, read_documents
 from fresh.data.fingerprints import TrainingFingerprints
-from fresh.data.splits import DataConfig, read_documents
 from fresh.document import Document, Explanation, Mask, Saliency
 from fresh.errors import DataError, ModelError, first_line
 from fresh.persistence import (

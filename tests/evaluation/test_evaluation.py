@@ -9,7 +9,7 @@ import pytest
 
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.data.splits import BadRows, Splits
+from fresh.data import BadRows, Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.baselines import Baselines, cut_all, random_masks
 from fresh.evaluation.evaluation import Evaluation, evaluate
