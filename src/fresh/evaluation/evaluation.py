@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fresh.attribution import scorer_to_dict
-from fresh.data.splits import dataset_digest
+from fresh.data.fingerprints import dataset_digest
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluation.baselines import (
     Baselines,
