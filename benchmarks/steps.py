@@ -73,14 +73,14 @@ def prepared(encoder: str, n_texts: int, n_pieces: int, n_steps: int) -> tuple[C
     given = {"encoder": encoder, "layers": "all", "precision": "bf16", "batch_size": n_texts, "epochs": 1}
     config = from_mapping(FreshConfig, given)
     pairs = texts(n_texts * n_steps, n_pieces, 0)
-    classifier = build(sorted({label for _, label in pairs}), config)
+    classifier = build(Classifier, sorted({label for _, label in pairs}), config)
     job = prepare(classifier, TrainingPairs(pairs, pairs[:n_texts]), config, RunContext())
     return classifier, job
 
 
 def update_of(job: TrainingJob, way: Way) -> TrainStep:
     """Make what makes steps."""
-    kind = GraphedTrainStep if way.recorded and job.device.type == "cuda" else TrainStep
+    kind = GraphedTrainStep if way.recorded and job.inputs.device.type == "cuda" else TrainStep
     return kind(job.model, job.loss, job.config, process_group(), way.rounded)
 
 

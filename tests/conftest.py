@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fresh.rationale import Rationale
     from fresh.rationalizer import Rationalizer
     from fresh.training.config import ClassifierConfig
+    from method_cases import Trained
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that asks a hub must fail, at once
 os.environ["OMP_NUM_THREADS"] = "1"  # matrices this small are slower on two cores, and sums depend on the number
@@ -87,6 +88,14 @@ def quick(encoders: dict[str, Path]) -> "ClassifierConfig":
 
     network = NetworkConfig(str(encoders["bert"]), layers="all", dropout=0.0)
     return ClassifierConfig(network, TrainConfig(epochs=8, batch_size=16, learning_rate=3e-3, seed=2, device="cpu"))
+
+
+@pytest.fixture(scope="session")
+def trained(toy: "Splits", toy_pairs: "Splits", encoders: dict[str, Path]) -> "Trained":
+    """Train each case of a method once, and hardly at all."""
+    from method_cases import train_case
+
+    return cache(lambda name: train_case(name, toy, toy_pairs, encoders["bert"]))
 
 
 @pytest.fixture(scope="session")

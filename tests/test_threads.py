@@ -21,9 +21,7 @@ import torch
 import networks
 from fresh.attribution import SCORERS, make_scorer
 from fresh.attribution.support_model import SupportModel
-from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Saliency
-from fresh.methods.registry import train_method
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.device import without_cudnn_attention
@@ -34,8 +32,7 @@ from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import SaliencyExtractor
-from fresh.training.loop import RunContext
-from method_cases import CASES, configured, given_to
+from method_cases import CASES, Trained
 from tiny import WORDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")
@@ -87,12 +84,10 @@ def from_threads(n_threads: int, work: Callable[[Any], Any], items: Sequence[Any
 
 @pytest.mark.parametrize("name", CASES)
 def test_models_of_every_method_give_several_threads_the_same_answers(
-    name: str, toy: Splits, toy_pairs: Splits, encoders: dict[str, Path], tmp_path: Path
+    name: str, trained: Trained, tmp_path: Path
 ) -> None:
-    case = CASES[name]
-    splits = given_to(case, toy, toy_pairs)
-    config = configured(case.method, encoders["bert"], **case.settings)
-    train_method(case.method, splits, config, RunContext(), None).model.save_pretrained(tmp_path / "model")
+    case, (splits, result) = CASES[name], trained(name)
+    result.model.save_pretrained(tmp_path / "model")
     known = case.method == "human" or case.asks
     documents = [example.document for example in splits.test] * 4 if known else sentences(32)
     expected: list[list[Explanation]] = []

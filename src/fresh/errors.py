@@ -65,3 +65,8 @@ class RepeatedRequestError(StudyError):
 
 class MissingExtraError(FreshError, ImportError):
     """A feature needs a package that is not installed."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error message."""
+    return str(error).strip().partition("\n")[0].rstrip()

@@ -20,10 +20,10 @@ from fresh.attribution import CUSTOM, SCORERS, Scorer, ScorerFactory, make_score
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.support_model import SupportModel
 from fresh.config import flatten, from_mapping, is_finite_number
-from fresh.errors import MissingExtraError, ModelError, OutputError
+from fresh.errors import MissingExtraError, ModelError, OutputError, first_line
 from fresh.nn.classifier import Classifier
 from fresh.nn.device import choose_device
-from fresh.nn.encoder import digest_of, first_line
+from fresh.nn.encoder import digest_of
 from fresh.nn.token_classifier import TokenClassifier
 from fresh.predictor import Predictor
 from fresh.reporting.report import Report

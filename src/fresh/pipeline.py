@@ -7,15 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
 from fresh._io import check_output, check_output_folder
 from fresh.attribution import ScorerFactory
 from fresh.audit import audit
 from fresh.config import flatten, from_mapping, read_toml
+from fresh.data import BadRows, Splits, dataset_digest, load_splits
 from fresh.data.corpora import CORPORA, check_corpus_folder, find_corpus
 from fresh.data.fingerprints import TrainingFingerprints
-from fresh.data.splits import BadRows, Splits, dataset_digest, load_splits
 from fresh.errors import ConfigError, DataError, ModelError
 from fresh.evaluation.baselines import Baselines, majority_label, train_baselines
 from fresh.evaluation.evaluation import Evaluation, evaluate
@@ -34,6 +32,7 @@ from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
 from fresh.text import plural
+from fresh.training.checkpoint import read_scores
 from fresh.training.config import FREE, LATER, ClassifierConfig
 from fresh.training.distributed import process_group
 from fresh.training.feature_cache import FeatureStore
@@ -280,7 +279,7 @@ def _mismatch(folder: Path, identity: Mapping[str, Any]) -> str | None:
     try:
         existing = json.loads((partial_folder(folder) / _RUN_FILE).read_text(encoding="utf-8"))
         _describe_checkpoints(folder)
-    except (ValueError, SafetensorError, KeyError, TypeError):
+    except (ValueError, TypeError):
         return "is damaged. Choose another folder, or discard it: overwrite=True."
     if existing == identity:
         return None
@@ -307,8 +306,7 @@ def describe_unfinished(folder: Path) -> str:
 def _describe_checkpoints(folder: Path) -> str:
     networks: list[str] = []
     for path in sorted(partial_folder(folder).glob("*.safetensors"), key=lambda path: path.stat().st_mtime):
-        with safe_open(path, "np") as file:
-            scores = json.loads(file.metadata()["scores"])
+        scores = read_scores(path)
         name = path.stem.replace("_", " ")
         networks.append(f"{name}: {plural(len(scores), 'epoch')}, best dev macro-F1 {max(scores):.3f}")
     return f"Checkpoints: {'; '.join(networks)}." if networks else ""

@@ -13,10 +13,10 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 
 from fresh.attribution import ScorerFactory
 from fresh.config import from_mapping, is_finite_number
+from fresh.data import DataConfig, read_documents
 from fresh.data.fingerprints import TrainingFingerprints
-from fresh.data.splits import DataConfig, read_documents
 from fresh.document import Document, Explanation, Mask, Saliency
-from fresh.errors import DataError, ModelError
+from fresh.errors import DataError, ModelError, first_line
 from fresh.persistence import (
     CARD,
     FINGERPRINTS,
@@ -301,5 +301,5 @@ def find_model(name: str | Path, hub: Mapping[str, Any]) -> Path:
     try:
         return Path(snapshot_download(str(name), **hub))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ModelError(f"There is no folder {name}, and the model hub did not provide it: {reason}") from error
+        reason = f"the model hub did not provide it: {first_line(error)}"
+        raise ModelError(f"There is no folder {name}, and {reason}") from error

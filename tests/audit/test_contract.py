@@ -5,15 +5,12 @@ from pathlib import Path
 import pytest
 
 from certified import read, resealed, write
-from fresh.attribution import SCORERS
 from fresh.audit.certificates.certify import certify
 from fresh.audit.certificates.verify import verify
 from fresh.audit.invariance import check_invariance
 from fresh.audit.replay import replay
-from fresh.data.splits import Splits
 from fresh.document import Document
 from fresh.methods.config import METHODS
-from fresh.methods.registry import train_method
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
@@ -22,22 +19,10 @@ from fresh.predictor import Predictor
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.extractors import FullText
-from fresh.training.loop import RunContext
-from method_cases import CASES, Case, configured, given_to
+from method_cases import ALL, CASES, Trained
 from tiny import N_POSITIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
-
-ALL = {
-    **CASES,
-    **{f"fresh with {name}": Case("fresh", {"scorer": name, "samples": 8, "steps": 2}) for name in SCORERS},
-    **{
-        f"fresh cut by {name}": Case("fresh", {"discretizer": name})
-        for name in ("contiguous", "global_top_k", "global_contiguous")
-    },
-    "tagger with queries": Case("fresh", {"tagger": True}, asks=True),
-    "human with queries": Case("human", {}, asks=True),
-}
 
 
 def test_every_method_is_tried() -> None:
@@ -59,13 +44,9 @@ def certificates_hold(model: Rationalizer, documents: list[Document], place: Pat
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_method_reads_rationales_alone(
-    name: str, toy: Splits, toy_pairs: Splits, encoders: dict[str, Path], tmp_path: Path
-) -> None:
-    case = ALL[name]
-    splits = given_to(case, toy, toy_pairs)
-    config = configured(case.method, encoders["bert"], **case.settings)
-    model = train_method(case.method, splits, config, RunContext(), None).model
+def test_every_method_reads_rationales_alone(name: str, trained: Trained, tmp_path: Path) -> None:
+    splits, result = trained(name)
+    model = result.model
     documents = [example.document for example in splits.test]
     explained = list(model.explain_stream(iter(documents)))
     assert replay(model.predictor, explained).found == "holds"
@@ -76,11 +57,9 @@ def test_every_method_reads_rationales_alone(
 
 
 @pytest.mark.parametrize("ratio", [0.1, 0.33, 0.5])
-def test_certificates_of_any_ratio_hold(ratio: float, toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
-    splits = given_to(CASES["all lengths"], toy, toy)
-    config = configured("fresh", encoders["bert"], ratio="0.1:0.5")
-    model = train_method("fresh", splits, config, RunContext(), None).model
-    certificates_hold(model, [example.document for example in splits.test], tmp_path, ratio)
+def test_certificates_of_any_ratio_hold(ratio: float, trained: Trained, tmp_path: Path) -> None:
+    splits, result = trained("all lengths")
+    certificates_hold(result.model, [example.document for example in splits.test], tmp_path, ratio)
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "mpnet", "modernbert"])

@@ -1,5 +1,6 @@
 import re
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from itertools import combinations, pairwise, product
 from pathlib import Path
@@ -151,16 +152,26 @@ def test_similar_texts_are_those_that_comparing_all_pairs_finds(
 ) -> None:
     starts = [0, *sorted(data.draw(st.lists(st.integers(0, len(texts)), max_size=2))), len(texts)]
     runs = [{tuple(words[i : i + 3]) for i in range(max(1, len(words) - 2))} for words in texts]
-    expected = {}
-    for start, stop in pairwise(starts[1:]):
-        for later, earlier in product(range(start, stop), range(start)):
-            similarity = len(runs[later] & runs[earlier]) / len(runs[later] | runs[earlier])
-            if similarity >= threshold - 1e-12:
-                expected[later, earlier] = pytest.approx(similarity)
-    found = list(similar_texts(texts, starts, threshold))
-    assert {pair[:2]: pair[2] for pair in found} == expected
-    assert [pair[:2] for pair in found] == sorted(expected)
-    assert list(similar_texts([], [0, 0], 0.8)) == []
+    pairs = [pair for start, stop in pairwise(starts[1:]) for pair in product(range(start, stop), range(start))]
+    compared = [(one, two, len(runs[one] & runs[two]) / len(runs[one] | runs[two])) for one, two in pairs]
+    expected = [pair for pair in compared if pair[2] >= threshold - 1e-12]
+    assert list(similar_texts(texts, starts, threshold)) == expected
+
+
+def test_of_no_texts_none_are_similar() -> None:
+    assert list(similar_texts([], [0, 0], THRESHOLD)) == []
+
+
+def test_memory_stays_small_where_all_texts_share_most_of_their_runs() -> None:
+    """60 shared runs of 80 are too few for a pair, but enough to compare all texts."""
+    texts = [[*text(62).split(), *(f"{number}_{place}" for place in range(10))] for number in range(600)]
+    texts.append(texts[1])
+    tracemalloc.start()
+    try:
+        assert list(similar_texts(texts, [0, 400, 601], THRESHOLD)) == [(600, 1, 1.0)]
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
 
 
 # Real corpora

@@ -19,13 +19,15 @@ from fresh.metrics.classification import accuracy, macro_f1
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
+from fresh.nn.token_classifier import TokenClassifier
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor, select_masks
-from fresh.selection.tagger import Tagger, build_tagger
+from fresh.selection.tagger import Tagger
 from fresh.training.config import ClassifierConfig
+from fresh.training.fit import build
 from tiny import WORDS
 
 FEW: dict[str, Any] = {"samples": 40, "steps": 4}
@@ -199,7 +201,7 @@ def test_without_a_target_the_check_is_not_run(
         "own": SaliencyExtractor(small.LongWords(support), TopK(0.2)),
         "all words": FullText(),
         "people": HumanRationales.of(toy.test),
-        "tagger": SaliencyExtractor(Tagger(build_tagger("words", ClassifierConfig(network))), TopK(0.2)),
+        "tagger": SaliencyExtractor(Tagger(build(TokenClassifier, "words", ClassifierConfig(network))), TopK(0.2)),
     }
     extractor = extractors.get(name) or SaliencyExtractor(make_scorer(name, support, {}), TopK(0.2), support)
     model = Rationalizer(extractor, predictor)

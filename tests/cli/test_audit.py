@@ -9,8 +9,8 @@ import fresh.audit
 import small
 from command import Command
 from fresh.audit import Audit
+from fresh.data import Splits, load_splits, read_examples
 from fresh.data.config import DataConfig
-from fresh.data.splits import Splits, load_splits, read_examples
 from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer

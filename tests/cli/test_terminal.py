@@ -14,7 +14,7 @@ from rich.console import Console
 import small
 from command import Command
 from fresh.cli.main import main
-from fresh.data.splits import BadRows
+from fresh.data.examples import BadRows
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluation.warnings import data_warnings
 from fresh.progress import Advance, Terminal

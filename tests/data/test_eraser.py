@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_files import annotation, eraser_files, evidence, sparse_tar, write, write_folder, write_tar
+from fresh.data import DataConfig, Splits, load_splits
 from fresh.data.eraser import read_eraser
-from fresh.data.splits import DataConfig, Splits, load_splits
 from fresh.document import Example, Mask
 from fresh.errors import DataError
 

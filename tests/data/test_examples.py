@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_files import review, write
+from fresh.data.config import DataConfig
 from fresh.data.examples import BadRows, read_documents, read_examples
-from fresh.data.splits import DataConfig
 from fresh.document import Example, Mask
 from fresh.errors import DataError
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_files import annotation, csv_table, eraser_files, evidence, json_lines, write_folder, write_tar
-from fresh.data.splits import DataConfig, load_splits
+from fresh.data import DataConfig, load_splits
 from fresh.errors import DataError
 from mutations import Generator, mutate_bytes, mutate_json, mutate_json_line, pick, survey
 

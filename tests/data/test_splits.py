@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_files import review, write, write_folder
-from fresh.data.splits import BadRows, DataConfig, Splits, load_splits, split_off
+from fresh.data import BadRows, DataConfig, Splits, load_splits, split_off
 from fresh.document import Document, Example
 from fresh.errors import DataError
 

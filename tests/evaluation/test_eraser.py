@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eraser_oracle import FAITHFUL, score_files
-from fresh.data.splits import DataConfig, load_splits
+from fresh.data import DataConfig, load_splits
 from fresh.document import Document, Explanation, Mask, Saliency
 from fresh.evaluation.eraser import write_results
 from fresh.metrics.classification import accuracy

@@ -9,13 +9,14 @@ import pytest
 
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.data.splits import BadRows, Splits
+from fresh.data import BadRows, Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.baselines import Baselines, cut_all, random_masks
 from fresh.evaluation.evaluation import Evaluation, evaluate
 from fresh.evaluation.warnings import drop_too_long
 from fresh.metrics.bootstrap import accuracy_interval, class_intervals, macro_f1_interval, number_labels, ratio_interval
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
+from fresh.nn.token_classifier import TokenClassifier
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.predictor import Predictor
@@ -24,8 +25,9 @@ from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor
-from fresh.selection.tagger import Tagger, build_tagger
+from fresh.selection.tagger import Tagger
 from fresh.training.config import ClassifierConfig
+from fresh.training.fit import build
 
 LABELS = ("neg", "pos")
 
@@ -74,12 +76,14 @@ def test_predictors_that_read_something_else_stand_beside_it(
 ) -> None:
     silent = [(Rationale(("film",)), label) for label in LABELS]
     other = Predictor.train(silent, silent, quick)
-    full, _, random, complement, majority = evaluate(
+    full, _, independent, random, complement, majority = evaluate(
         model, toy.test, baselines=Baselines(other, other, other, "pos")
     ).report.rows
     documents, gold = [example.document for example in toy.test], [example.label for example in toy.test]
     masks = model.extractor.extract(documents)
     assert [row.name for row in (full, random, complement)] == ["full text", "random words", "complement"]
+    assert independent.name == "independent reader"
+    assert independent.macro_f1 == macro_f1(gold, read(other, documents, masks), LABELS)
     whole, drawn = [Mask.full(len(mask)) for mask in masks], random_masks(documents, masks, contiguous=False)
     for row, chosen in ((full, whole), (random, drawn), (complement, [~mask for mask in masks])):
         assert row.macro_f1 == macro_f1(gold, read(other, documents, chosen), LABELS)
@@ -114,7 +118,7 @@ def test_models_without_scores_have_no_other_full_text(predictor: Predictor, toy
 def test_a_tagger_is_called_by_its_method(
     method: str | None, name: str, predictor: Predictor, toy: Splits, quick: ClassifierConfig
 ) -> None:
-    extractor = SaliencyExtractor(Tagger(build_tagger("words", quick)), TopK(0.2))
+    extractor = SaliencyExtractor(Tagger(build(TokenClassifier, "words", quick)), TopK(0.2))
     settings = {} if method is None else {"method": method}
     assert evaluate(Rationalizer(extractor, predictor, settings), toy.test[:2]).report.rows[0].name == name
 
@@ -131,7 +135,7 @@ def test_a_report_says_which_share_of_words_was_not_read(
     toy: Splits, quick: ClassifierConfig, predictor: Predictor
 ) -> None:
     network = replace(quick.network, long="truncate")
-    tagger = Tagger(build_tagger("words", replace(quick, network=network)))
+    tagger = Tagger(build(TokenClassifier, "words", replace(quick, network=network)))
     model = Rationalizer(SaliencyExtractor(tagger, TopK(0.2)), predictor)
     long = Example(Document.from_words(["good"] * 248, id="long"), "pos")
     found = evaluate(model, [long])

@@ -10,8 +10,8 @@ import fresh.training.fit
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping
+from fresh.data import BadRows, Splits
 from fresh.data.fingerprints import TrainingFingerprints
-from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example, Mask
 from fresh.errors import DataError, TooLongError
 from fresh.evaluation.comparison import compare

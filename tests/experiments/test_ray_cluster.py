@@ -15,9 +15,9 @@ from fresh.experiments import ray_executor
 from fresh.experiments.ray_cluster import (
     ClusterError,
     Node,
+    _cause,
     _check_address,
     _find_problem,
-    _first_line,
     check_version,
     inspect_node,
     installed_version,
@@ -64,9 +64,9 @@ def test_a_reason_is_one_line() -> None:
     class RemoteError(Exception):
         cause = ModuleNotFoundError("No module named 'fresh'\nmore")
 
-    assert _first_line(RemoteError("a trace")) == "No module named 'fresh'."
-    assert _first_line(RuntimeError("It broke.")) == "It broke."
-    assert _first_line(RuntimeError()) == "RuntimeError."
+    assert _cause(RemoteError("a trace")) == "No module named 'fresh'."
+    assert _cause(RuntimeError("It broke.")) == "It broke."
+    assert _cause(RuntimeError()) == "RuntimeError."
 
 
 def test_a_node_checks_the_folder_of_runs_and_its_locks(tmp_path: Path) -> None:

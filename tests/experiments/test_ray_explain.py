@@ -12,7 +12,7 @@ import ray
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
-from fresh.data.splits import BadRows, DataConfig, Splits
+from fresh.data import BadRows, DataConfig, Splits
 from fresh.experiments import ray_explain
 from fresh.experiments.ray_cluster import Node
 from fresh.experiments.ray_explain import MAX_AHEAD, ExplainRequest, _divide_cluster, explain_on_cluster

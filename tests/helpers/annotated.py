@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fresh.data import BadRows, DataConfig, read_examples
 from fresh.data.annotation import TOOLS, export
-from fresh.data.splits import BadRows, DataConfig, read_examples
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.rationale import Prediction
 

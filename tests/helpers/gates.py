@@ -14,8 +14,8 @@ from fresh.methods.config import BastingsConfig, GateConfig, LeiConfig
 from fresh.methods.joint import GateOutputs, JointModel, make_losses
 from fresh.methods.lei import Lei
 from fresh.nn.batch import Batch
-from fresh.nn.classifier import Output
-from fresh.selection.tagger import build_tagger
+from fresh.nn.classifier import Classifier, Output
+from fresh.nn.token_classifier import TokenClassifier
 from fresh.training.feature_cache import CachedInputs
 from fresh.training.fit import build, encode, make_loss
 from fresh.training.loop import RunContext
@@ -27,7 +27,7 @@ MODELS: dict[type[GateConfig], type[JointModel]] = {LeiConfig: Lei, BastingsConf
 def untrained(splits: Splits, config: GateConfig) -> tuple[Any, CachedInputs]:
     """Make an untrained gate and reader, and encode the training texts for the gate."""
     kind = MODELS[type(config)]
-    model = kind(build_tagger(kind.kind, config), build(splits.labels, config), config)
+    model = kind(build(TokenClassifier, kind.kind, config), build(Classifier, splits.labels, config), config)
     texts = [text_of(example.document) for example in splits.train]
     return model, encode(model.gate, texts, config.train, RunContext())
 

@@ -1,13 +1,16 @@
 """A case for every way to train."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import small
+from fresh.attribution import SCORERS
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.methods.config import METHODS
+from fresh.methods.registry import MethodResult, train_method
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,21 @@ CASES = {
         )
     },
 }
+ALL = {
+    **CASES,
+    **{f"fresh with {name}": Case("fresh", {"scorer": name, "samples": 8, "steps": 2}) for name in SCORERS},
+    **{
+        f"fresh cut by {name}": Case("fresh", {"discretizer": name})
+        for name in ("contiguous", "global_top_k", "global_contiguous")
+    },
+    "tagger with queries": Case("fresh", {"tagger": True}, asks=True),
+    "human with queries": Case("human", {}, asks=True),
+}
+Trained = Callable[[str], tuple[Splits, MethodResult]]
 
 
-def given_to(case: Case, toy: Splits, toy_pairs: Splits) -> Splits:
-    return small.some(toy_pairs if case.asks else toy, 32, 8)
-
-
-def configured(method: str, encoder: Path, **others: Any) -> Any:
-    return from_mapping(METHODS[method], {**small.settings(encoder, epochs=1, seed=2), **others})
+def train_case(name: str, toy: Splits, toy_pairs: Splits, encoder: Path) -> tuple[Splits, MethodResult]:
+    case = ALL[name]
+    config = from_mapping(METHODS[case.method], small.settings(encoder, epochs=1, seed=2, **case.settings))
+    splits = small.some(toy_pairs if case.asks else toy, 32, 8)
+    return splits, train_method(case.method, splits, config)

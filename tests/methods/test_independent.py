@@ -10,13 +10,12 @@ from fresh.errors import ModelError
 from fresh.methods.config import FreshConfig
 from fresh.methods.independent import Origin, load_reader, reader_folder, sample_mask, train_independent
 from fresh.rationalizer import Rationalizer
-from method_cases import configured
 from small import answers
 
 
 @pytest.fixture(scope="module")
-def config(encoders: dict[str, Path]) -> FreshConfig:
-    config = configured("fresh", encoders["bert"])
+def config(configure: small.Configure) -> FreshConfig:
+    config = configure("fresh")
     assert isinstance(config, FreshConfig)
     return config
 

@@ -13,7 +13,7 @@ from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.methods.config import METHODS
-from fresh.methods.registry import MethodResult, train_method
+from fresh.methods.registry import MethodResult
 from fresh.persistence import read_files
 from fresh.pipeline import train
 from fresh.progress import SILENT
@@ -21,7 +21,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import budget
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
-from method_cases import CASES, Case, configured, given_to
+from method_cases import CASES, Case, Trained
 from strategies import masks, with_other_dropped_words
 
 GATES = ("lei", "bastings")
@@ -29,13 +29,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for 
 
 
 @pytest.fixture(scope="module", params=CASES)
-def made(
-    request: pytest.FixtureRequest, toy: Splits, toy_pairs: Splits, encoders: dict[str, Path]
-) -> tuple[Case, Splits, MethodResult]:
+def made(request: pytest.FixtureRequest, trained: Trained) -> tuple[Case, Splits, MethodResult]:
     """A model of each kind, hardly trained."""
-    case = CASES[request.param]
-    splits = given_to(case, toy, toy_pairs)
-    return case, splits, train_method(case.method, splits, configured(case.method, encoders["bert"], **case.settings))
+    return CASES[request.param], *trained(request.param)
 
 
 def test_training_ends_in_a_pair_of_extractor_and_predictor(made: tuple[Case, Splits, MethodResult]) -> None:

@@ -22,9 +22,9 @@ from fresh.nn.hardkuma import HardKuma
 from fresh.nn.token_classifier import Kind, TokenClassifier
 from fresh.selection.discretizers import DISCRETIZERS, TopK
 from fresh.selection.extractors import SaliencyExtractor, select_masks
-from fresh.selection.tagger import Tagger, Targets, build_tagger, make_tag_losses
+from fresh.selection.tagger import Tagger, Targets, make_tag_losses
 from fresh.training.config import ClassifierConfig, TrainConfig
-from fresh.training.fit import encode, make_loss
+from fresh.training.fit import build, encode, make_loss
 from fresh.training.loop import RunContext
 from tiny import KEY_BIASES, N_POSITIONS
 from toy import DECIDING
@@ -64,7 +64,7 @@ def test_a_tagger_scores_what_people_marked_from_0_to_1_for_no_label(tagger: Tag
 
 @torch.no_grad()
 def test_words_with_probabilities_close_to_1_are_still_ranked(quick: ClassifierConfig, toy: Splits) -> None:
-    network = build_tagger("words", quick)
+    network = build(TokenClassifier, "words", quick)
     network.head.out.bias.fill_(25.0)
     documents = documents_of(toy.test[:8])
     for document, saliency in zip(documents, Tagger(network).score(documents), strict=True):
@@ -108,7 +108,7 @@ def test_a_tagger_receives_no_label() -> None:
 
 
 def test_a_tagger_reads_the_query(quick: ClassifierConfig) -> None:
-    untrained = Tagger(build_tagger("words", quick))
+    untrained = Tagger(build(TokenClassifier, "words", quick))
     asked, other = (Document.from_words(["a", "film"], query) for query in (["praise"], ["blame"]))
     one, two = untrained.score([asked, other])
     assert not np.allclose(one.scores, two.scores, atol=1e-6)
@@ -145,7 +145,7 @@ def test_a_word_that_was_not_read_is_never_kept(name: str, truncating_tagger: Ta
 
 @pytest.mark.parametrize("long", ["stagger", "chunk"])
 def test_every_word_of_a_long_document_has_its_own_score(long: Any, quick: ClassifierConfig) -> None:
-    untrained = Tagger(build_tagger("words", replace(quick, network=replace(quick.network, long=long))))
+    untrained = Tagger(build(TokenClassifier, "words", replace(quick, network=replace(quick.network, long=long))))
     document = Document.from_words(["the", "incomprehensible", "film"] * 50 + ["awful"])
     [whole], [short] = untrained.score([document]), untrained.score([Document.from_words(document.words[:3])])
     assert whole.n_read == len(whole) == 151
@@ -155,7 +155,7 @@ def test_every_word_of_a_long_document_has_its_own_score(long: Any, quick: Class
 
 
 def test_a_hardkuma_gate_scores_by_its_mean_and_survives_saving(quick: ClassifierConfig, tmp_path: Path) -> None:
-    network = build_tagger("hardkuma", quick)
+    network = build(TokenClassifier, "hardkuma", quick)
     document = Document.from_words(["it", "was", "incomprehensible", "in", "the", "sea"])
     [saliency] = Tagger(network).score([document])
     with torch.no_grad():
@@ -209,7 +209,7 @@ def logits_of(network: TokenClassifier, document: Document) -> Tensor:
 def test_the_loss_is_a_cross_entropy_that_weighs_kept_words_by_their_rarity(
     masks: list[Mask | None], weight: float, quick: ClassifierConfig
 ) -> None:
-    network, expected = build_tagger("words", quick), [0.0] * 3
+    network, expected = build(TokenClassifier, "words", quick), [0.0] * 3
     for number, ((document, _), mask) in enumerate(zip(FEW, masks, strict=True)):
         if mask is not None:
             pairs = list(zip(logits_of(network, document).tolist(), mask.kept, strict=True))
@@ -221,7 +221,7 @@ def test_the_loss_is_a_cross_entropy_that_weighs_kept_words_by_their_rarity(
 
 
 def test_the_loss_of_a_chain_is_the_likelihood_of_its_tags(quick: ClassifierConfig) -> None:
-    network = build_tagger("chain", quick)
+    network = build(TokenClassifier, "chain", quick)
     chain = network.head.chain
     assert chain is not None
     with torch.no_grad():
@@ -237,7 +237,7 @@ def test_the_loss_of_a_chain_is_the_likelihood_of_its_tags(quick: ClassifierConf
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_texts_add_nothing_to_the_loss(kind: Kind, quick: ClassifierConfig) -> None:
-    network = build_tagger(kind, quick)
+    network = build(TokenClassifier, kind, quick)
     found: list[list[Tensor]] = []
     for numbers in ([1, 2], [-1, 1, -1, 2, -1]):
         network.zero_grad()
@@ -282,6 +282,6 @@ def test_training_from_the_store_equals_training_without_it(
 
 def test_the_seed_decides_the_untrained_weights(quick: ClassifierConfig) -> None:
     configs = [replace(quick, train=replace(quick.train, seed=seed)) for seed in (0, 0, 1)]
-    one, same, other = (build_tagger("words", config).head.out.weight for config in configs)
+    one, same, other = (build(TokenClassifier, "words", config).head.out.weight for config in configs)
     assert torch.equal(one, same)
     assert not torch.equal(one, other)

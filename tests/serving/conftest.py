@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.data.splits import DataConfig
+from fresh.data.config import DataConfig
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from fresh.data.splits import DataConfig
+from fresh.data.config import DataConfig
 from fresh.document import Document
 from fresh.errors import DataError
 from fresh.rationalizer import Rationalizer

@@ -51,7 +51,7 @@ def make_step(graph: MagicMock, config: TrainConfig = STEP_CONFIG) -> GraphedTra
 def test_steps_that_read_windows_are_not_recorded(long: str, expected: bool, encoders: dict[str, Path]) -> None:
     model = nn.Sequential(untrained(encoders["bert"], long=long))
     job = make_job(model, loss_of(model), lambda: 1.0)
-    assert replace(job, device=torch.device("cuda")).uses_graphs == expected
+    assert replace(job, inputs=replace(job.inputs, device=torch.device("cuda"))).uses_graphs == expected
     assert not job.uses_graphs
 
 

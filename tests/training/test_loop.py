@@ -24,7 +24,7 @@ from fresh.training.config import LATER, ClassifierConfig
 from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed
 from fresh.training.step import TrainStep
 from training_hooks import interrupt_training
-from training_toys import CONFIG, CPU, STEPS, loss_of, make_job, network, same, train
+from training_toys import CONFIG, STEPS, inputs_of, loss_of, make_job, network, same, train
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
@@ -80,10 +80,10 @@ def test_an_epoch_reads_the_texts_that_are_listed_for_it() -> None:
         return 1.0
 
     config = replace(CONFIG, epochs=3, batch_size=2)
-    job = TrainingJob(model, np.arange(2, 42), loss, validate, config, RunContext(), CPU)
+    job = TrainingJob(model, inputs_of(range(2, 42)), loss, validate, config, RunContext())
     fit(replace(job, texts_of_epoch=lambda epoch: np.array(listed[epoch])))
     assert [sorted(numbers) for numbers in seen] == [*map(sorted, listed.values()), []]
-    assert "40 texts, 0.0% padding" in replace(job, texts_of_epoch=lambda _epoch: np.array([4, 4, 4])).describe("")
+    assert "40 texts, 0.0% padding" in replace(job, texts_of_epoch=lambda _epoch: np.array([4, 4, 4])).describe()
     [batch] = replace(job, texts_of_epoch=lambda _epoch: np.array([4])).batches(0)
     assert batch.numbers.tolist() == [4]
 

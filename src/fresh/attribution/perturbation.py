@@ -14,7 +14,7 @@ from torch import Tensor
 from fresh._optional import optional_import
 from fresh.attribution.config import check_effort
 from fresh.attribution.random import generator
-from fresh.attribution.support_model import SupportModel, text_of
+from fresh.attribution.support_model import SupportModel, saliency_of, text_of
 from fresh.document import Document, Saliency
 from fresh.nn.tokenizer import ranges
 
@@ -58,7 +58,7 @@ class Occlusion:
             for place in range(1, len(lost)):
                 if document.words[place] == document.words[place - 1]:
                     lost[place] = lost[place - 1]
-            saliencies.append(self.support.saliency(document, lost, target))
+            saliencies.append(saliency_of(document, lost, classifier.labels[target]))
         self.support.report(len(documents))
         return saliencies
 
@@ -112,7 +112,7 @@ class _Surrogate(ABC):
 
         if n_read == 1:  # there is nothing to regress
             with_it, without_it = forward(torch.tensor([[1.0], [0.0]])).tolist()
-            return self.support.saliency(document, np.array([with_it - without_it]), target)
+            return saliency_of(document, np.array([with_it - without_it]), classifier.labels[target])
         # One call reads all variants, so that they are batched by length.
         settings = {"n_samples": self.samples, "perturbations_per_eval": self.samples}
         with _seeding, torch.random.fork_rng(devices=[]):
@@ -123,7 +123,7 @@ class _Surrogate(ABC):
                 scores = make_method(forward).attribute(torch.ones(1, n_read), **settings)
             finally:
                 np.random.set_state(np_state)  # noqa: NPY002
-        return self.support.saliency(document, scores[0].double().numpy(), target)
+        return saliency_of(document, scores[0].double().numpy(), classifier.labels[target])
 
 
 @dataclass(frozen=True, slots=True)

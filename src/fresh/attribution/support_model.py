@@ -118,7 +118,7 @@ class SupportModel:
 
         def work(numbers: IntArray, batch: Batch) -> None:
             for number, scores, target, n_read in zip(numbers.tolist(), *score_batch(batch), batch.n_read, strict=True):
-                found[number] = self.saliency(documents[number], scores[:n_read], target)
+                found[number] = saliency_of(documents[number], scores[:n_read], self.classifier.labels[target])
             self.report(len(numbers))
 
         table, collate = self.classifier.tokenizer(texts), None
@@ -128,12 +128,13 @@ class SupportModel:
         self.classifier.for_each_batch(table, work, share, collate)
         return [found[number] for number in range(len(documents))]
 
-    def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:
-        """Make the saliency of a document."""
-        # Words beyond a truncated text must not be selected before words that were read.
-        whole = np.full(len(document.words), min(0.0, scores.min(initial=0.0)))
-        whole[: len(scores)] = scores
-        return Saliency(whole, self.classifier.labels[target], document.id, len(scores))
+
+def saliency_of(document: Document, scores: NDArray[np.float64], target: str) -> Saliency:
+    """Make the saliency of a document from the scores of the words that were read."""
+    # Words beyond a truncated text must not be selected before words that were read.
+    whole = np.full(len(document.words), scores.min(initial=0.0))
+    whole[: len(scores)] = scores
+    return Saliency(whole, target, document.id, len(scores))
 
 
 def text_of(document: Document) -> Text:

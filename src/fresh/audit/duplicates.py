@@ -1,6 +1,5 @@
 """Duplicates and near-duplicates across splits."""
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,9 @@ MAX_PAIRS_SHOWN = 5
 AUDITED = "test"
 # Words in a run.
 RUN_LENGTH = 3
-# Texts that are compared with all earlier ones at a time, which bounds the memory.
-BLOCK = 256
+# Texts whose candidates are sought at a time, and candidates that are compared at a time: both bound the memory.
+BLOCK = 64
+MAX_COMPARED = 20_000
 
 # Text and query, in lower case.
 Key = tuple[str, str]
@@ -136,8 +136,8 @@ def find_duplicates(splits: Splits | Mapping[str, Sequence[Example]], threshold:
             groups[split, normalize(example.document)].append(example)
     names, sizes = list(groups), Counter(split for split, _ in groups)
     starts = [0, *accumulate(sizes[split] for split in splits)]
-    # Between text and query stands an empty string, which is no word of either.
-    texts = [[*text.split(" "), *(["", *query.split(" ")] if query else [])] for _, (text, query) in names]
+    # The two spaces leave an empty string between text and query, which is no word of either.
+    texts = [(f"{text}  {query}" if query else text).split(" ") for _, (text, query) in names]
     similar = similar_texts(texts, starts, threshold)
     found = (_Match(names[earlier], names[later], similarity) for later, earlier, similarity in similar)
     # Another query about the same document makes an example of its own.
@@ -204,8 +204,6 @@ def similar_texts(
     """
     from scipy.sparse import csr_array  # only here: `fresh describe` needs none of it
 
-    if not texts:
-        return
     runs, share = _run_matrix(texts), Fraction(str(threshold))
     sizes = np.diff(runs.indptr)
     # In exact arithmetic: with floats, a pair exactly at the threshold could be missed.
@@ -214,16 +212,18 @@ def similar_texts(
     owners = np.repeat(np.arange(len(texts)), sizes)[is_first]
     rarest = csr_array((runs.data[is_first], (owners, runs.indices[is_first])), shape=runs.shape)
     for start, stop in pairwise(starts[1:]):
+        before = rarest[:start].T.tocsr()
         for first in range(start, stop, BLOCK):
-            candidates = rarest[first : min(first + BLOCK, stop)] @ rarest[:start].T
+            candidates = rarest[first : min(first + BLOCK, stop)] @ before
             candidates.sort_indices()
-            later, earlier = candidates.nonzero()
-            later += first
-            both = np.asarray(runs[later].multiply(runs[earlier]).sum(axis=1), dtype=np.int64)
-            union = sizes[later] + sizes[earlier] - both
-            similar = both * share.denominator >= share.numerator * union  # both / union >= threshold, exactly
-            columns = (later, earlier, both / union)
-            yield from zip(*(column[similar].tolist() for column in columns), strict=True)
+            rows, columns = candidates.nonzero()
+            for pair in range(0, len(rows), MAX_COMPARED):
+                later, earlier = first + rows[pair : pair + MAX_COMPARED], columns[pair : pair + MAX_COMPARED]
+                both = np.asarray(runs[later].multiply(runs[earlier]).sum(axis=1), dtype=np.int64)
+                union = sizes[later] + sizes[earlier] - both
+                similar = both * share.denominator >= share.numerator * union  # both / union >= threshold, exactly
+                found = (later, earlier, both / union)
+                yield from zip(*(column[similar].tolist() for column in found), strict=True)
 
 
 def _run_matrix(texts: Iterable[Sequence[str]]) -> Any:
@@ -236,19 +236,19 @@ def _run_matrix(texts: Iterable[Sequence[str]]) -> Any:
     from scipy.sparse import csr_array
 
     numbers: dict[str, int] = {}
-    words, lengths = array("q"), array("q")
+    words, lengths = list[int](), list[int]()
     for text in texts:
         row = [numbers.setdefault(word, len(numbers) + 1) for word in text]
         row += [0] * (RUN_LENGTH - len(row))
         words.extend(row)
         lengths.append(len(row))
-    flat, owners = np.array(words, dtype=np.int64), np.repeat(np.arange(len(lengths)), lengths)
-    runs = flat
+    runs = flat = np.array(words, dtype=np.int64)
     for step in range(1, RUN_LENGTH):  # join each run with the word after it, and give every different one a number
         # Both numbers are below 2**32, so one integer holds the pair.
         runs = np.unique(runs[:-1] << 32 | flat[step:], return_inverse=True)[1]
-    within = owners[: len(runs)] == owners[len(flat) - len(runs) :]  # begins and ends in the same text
-    runs, owners = runs[within], owners[: len(runs)][within]
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    within = owners[: 1 - RUN_LENGTH] == owners[RUN_LENGTH - 1 :]  # begins and ends in the same text
+    runs, owners = runs[within], owners[: 1 - RUN_LENGTH][within]
     ranks = np.argsort(np.argsort(np.bincount(runs), kind="stable"))
     matrix = csr_array((np.ones(len(runs), dtype=np.int32), (owners, ranks[runs])), shape=(len(lengths), len(ranks)))
     matrix.sum_duplicates()  # sorts the runs of each text too

@@ -100,7 +100,7 @@ def _audit(args: argparse.Namespace, progress: "Progress") -> "Audit":
 
 def _replay(args: argparse.Namespace) -> "Audit":
     from fresh.audit import Audit, replay_saved
-    from fresh.data.splits import BadRows, read_documents
+    from fresh.data.examples import BadRows, read_documents
 
     useless = [name for name in _USELESS_WITH_EXPLAINED if getattr(args, name, None) not in (None, False)]
     if useless:
@@ -123,7 +123,7 @@ def _read_data(
     args: argparse.Namespace, model: "Rationalizer", progress: "Progress"
 ) -> "tuple[Sequence[Example], dict[str, Sequence[Example]]]":
     """Read the examples to audit, and the other splits, as training did."""
-    from fresh.data.splits import BadRows, read_examples
+    from fresh.data.examples import BadRows, read_examples
     from fresh.evaluation.warnings import drop_too_long_examples
     from fresh.methods.baselines import keep_annotated
     from fresh.pipeline import read_splits, resolve_settings

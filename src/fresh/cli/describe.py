@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> None:
 def _read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example]]":
     """Read the splits of a named corpus, or of a file or folder."""
     from fresh.data.corpora import CORPORA, check_corpus_folder, find_corpus
-    from fresh.data.splits import BadRows, read_parts
+    from fresh.data.examples import BadRows
+    from fresh.data.splits import read_parts
     from fresh.errors import DataError
 
     if args.data_dir is not None:

@@ -128,8 +128,7 @@ def _load(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"]
 
 def _explain_file(args: argparse.Namespace) -> None:
     # Whatever happens, the lines that are written are whole.
-    from fresh.data.examples import count_rows
-    from fresh.data.splits import BadRows, read_documents
+    from fresh.data.examples import BadRows, count_rows, read_documents
     from fresh.progress import SILENT, Terminal
     from fresh.reporting.console import to_record
 
@@ -168,8 +167,7 @@ def _start(items: Iterator[Any]) -> Iterator[Any]:
 
 def _explain_on_cluster(args: argparse.Namespace) -> None:
     """Explain the texts of a file on a cluster; the output appears when all are explained, or not at all."""
-    from fresh.data.examples import count_rows
-    from fresh.data.splits import BadRows
+    from fresh.data.examples import BadRows, count_rows
     from fresh.experiments.ray_explain import ExplainRequest, explain_on_cluster
     from fresh.progress import Terminal
 

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from fresh.data.annotation import export, export_paths
-    from fresh.data.splits import BadRows, read_documents
+    from fresh.data.examples import BadRows, read_documents
     from fresh.progress import Terminal
 
     options.check_outputs(args, *export_paths(args.output, args.tool), source=args.input)

@@ -14,7 +14,7 @@ from fresh.config import Setting, from_mapping, list_settings, union_types
 
 if TYPE_CHECKING:
     from fresh.data.config import DataConfig
-    from fresh.data.splits import BadRows
+    from fresh.data.examples import BadRows
     from fresh.document import Document, Example
     from fresh.predictor import Predictor
     from fresh.rationalizer import Rationalizer
@@ -228,9 +228,9 @@ def read_labeled(args: argparse.Namespace, load_models: "Callable[[], Iterable[R
 
     :param load_models: Loads the models; called after the texts have been read.
     """
+    from fresh.data import BadRows, load_splits, read_examples
     from fresh.data.corpora import check_corpus_folder, find_corpus
     from fresh.data.eraser import is_eraser
-    from fresh.data.splits import BadRows, load_splits, read_examples
     from fresh.evaluation.warnings import drop_too_long_examples
 
     config, bad = data_config(args), BadRows()

@@ -13,24 +13,12 @@ import numpy as np
 from fresh.data.annotation import check_format
 from fresh.data.config import COLUMNS, DEFAULTS, DataConfig
 from fresh.data.eraser import is_eraser, read_eraser
-from fresh.data.examples import BadRows, parse_examples, read_documents, read_examples
-from fresh.data.fingerprints import dataset_digest
+from fresh.data.examples import BadRows, parse_examples, read_examples
+from fresh.data.fingerprints import dataset_digest as dataset_digest  # noqa: PLC0414
 from fresh.data.readers import READERS, read_rows
 from fresh.document import Example
 from fresh.errors import DataError
 from fresh.text import plural
-
-__all__ = [
-    "BadRows",
-    "DataConfig",
-    "Splits",
-    "dataset_digest",
-    "load_splits",
-    "read_documents",
-    "read_examples",
-    "read_parts",
-    "split_off",
-]
 
 Examples = tuple[Example, ...]
 FILE_NAMES = (("train", "train"), ("dev", "dev"), ("dev", "val"), ("dev", "validation"), ("test", "test"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fresh.attribution import scorer_to_dict
 from fresh.attribution.support_model import SupportModel
-from fresh.data.splits import dataset_digest
+from fresh.data.fingerprints import dataset_digest
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluation.baselines import (
     Baselines,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fresh.attribution.support_model import text_of
-from fresh.data.splits import BadRows, Splits
+from fresh.data import BadRows, Splits
 from fresh.document import Document, Example
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fresh.attribution import scorer_settings
+from fresh.attribution.support_model import SUPPORT
 from fresh.config import flatten
 from fresh.errors import ConfigError, MissingExtraError
 from fresh.experiments.grid import (
@@ -49,7 +50,7 @@ class Task:
     def __str__(self) -> str:
         spec = self.spec
         scorer = f" of {spec.settings['scorer']}" if "scorer" in spec.settings else ""
-        shared = {"support": "support model", "gate": f"gate of {spec.method}", "scores": f"scores{scorer}"}
+        shared = {"support": SUPPORT, "gate": f"gate of {spec.method}", "scores": f"scores{scorer}"}
         parts = (spec.corpus, shared.get(self.kind, spec.row), self.detail, f"seed {spec.seed}")
         return ", ".join(filter(None, parts))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fresh._optional import optional_import
-from fresh.errors import FreshError
+from fresh.errors import FreshError, first_line
 from fresh.experiments.store import RunStore
 
 CONNECT_SECONDS = 10.0  # maximum number of seconds until a cluster accepts a connection
@@ -67,7 +67,7 @@ def connect(address: str | None) -> Iterator[Any]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ClusterError(
-            f"Cannot join the Ray cluster at {address}: {_first_line(error)} This machine must be one of its nodes, "
+            f"Cannot join the Ray cluster at {address}: {_cause(error)} This machine must be one of its nodes, "
             "with the same versions of Python and Ray: ray start --address=HOST:PORT."
         ) from error
     try:
@@ -115,14 +115,14 @@ def get_result(ray: Any, node: Node, reference: Any) -> Any:
     try:
         return ray.get(reference)
     except (ray.exceptions.RayError, RuntimeError) as error:
-        reason = f"{_first_line(error)} All nodes need the same installation of fresh."
+        reason = f"{_cause(error)} All nodes need the same installation of fresh."
         raise ClusterError(f"Node {node.name} cannot work: {reason}") from error
 
 
-def _first_line(error: BaseException) -> str:
+def _cause(error: BaseException) -> str:
     # Errors from other nodes hold a long traceback, and the exception that was raised there as their cause.
     cause = getattr(error, "cause", None) or error
-    line = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
+    line = first_line(cause) or type(cause).__name__
     return line if line.endswith(".") else f"{line}."
 
 

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fresh.data.splits import BadRows, DataConfig, read_documents
+from fresh.data import BadRows, DataConfig, read_documents
 from fresh.document import Document
 from fresh.evaluation.warnings import drop_too_long
 from fresh.experiments.ray_cluster import Node, check_nodes, connect

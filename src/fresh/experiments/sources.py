@@ -14,7 +14,7 @@ import numpy as np
 
 import fresh
 from fresh._io import write_text
-from fresh.data.splits import Splits, dataset_digest
+from fresh.data import Splits, dataset_digest
 from fresh.document import Example
 from fresh.errors import DataError
 from fresh.experiments.grid import RunSpec, short_hash

@@ -25,12 +25,11 @@ from fresh.nn.tokenizer import WordTokenizer
 from fresh.predictor import Predictor, reading_every_word
 from fresh.selection.discretizers import Discretizer
 from fresh.selection.extractors import SaliencyExtractor, select_masks
-from fresh.selection.tagger import Tagger, build_tagger, make_tag_losses
+from fresh.selection.tagger import Tagger, make_tag_losses
 from fresh.training.checkpoint import load_finished
 from fresh.training.distributed import process_group
 from fresh.training.feature_cache import CachedInputs
-from fresh.training.fit import TextNumbers, encode, make_loss
-from fresh.training.fit import build as build_reader
+from fresh.training.fit import TextNumbers, build, encode, make_loss
 from fresh.training.loop import RunContext, TrainingJob, fit, inference_precision, uses_bf16
 from fresh.training.step import RunningMean
 
@@ -110,8 +109,8 @@ def fit_joint(
     """
     check_rationales(splits, config.human)
     train, context = config.train, context.with_name(method.name)
-    reader = build_reader(splits.labels, reading_every_word(config))
-    model = method(build_tagger(method.kind, config), reader, config)
+    reader = build(Classifier, splits.labels, reading_every_word(config))
+    model = method(build(TokenClassifier, method.kind, config), reader, config)
     extractor = SaliencyExtractor(Tagger(model.gate), config.make_discretizer())
     # With other discretizers, `fit` also checks whether their states exist.
     if not others and load_finished(context.checkpoint_path, model, train.epochs, train.patience):
@@ -133,12 +132,11 @@ def fit_joint(
 
     job = TrainingJob(
         model,
-        inputs.table.lengths,
+        inputs,
         make_loss(model.gate, inputs, make_losses(model, inputs, splits), train),
         validate,
         train,
         context,
-        inputs.device,
         # With 16-bit weights, one gate in eight learned nothing: macro-F1 of Lei et al. on SST, .684 against .811 with
         # exact ones, which cost a gate an eighth of its time.
         can_round=False,
@@ -146,7 +144,6 @@ def fit_joint(
             name: partial(measure, replace(config, discretizer=name).make_discretizer()) for name in others
         },
     )
-    context.progress.say(job.describe(inputs.about))
     fit(job)
     return model, extractor
 

@@ -24,7 +24,7 @@ from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file, extract_commit_hash
 
 from fresh.config import suggest
-from fresh.errors import EncoderError
+from fresh.errors import EncoderError, first_line
 from fresh.nn.config import AttentionDropout
 
 Pooling = Literal["start", "mean"]
@@ -274,11 +274,6 @@ def _not_found(name: str, error: Exception) -> str:
         f"{suggest(name, 'a bundled encoder', BUNDLED)} It is not a folder either, "
         f"and the model hub did not provide it: {first_line(error)}"
     )
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error message."""
-    return str(error).strip().partition("\n")[0]
 
 
 def _read_pooling(source: str, revision: str) -> Pooling:

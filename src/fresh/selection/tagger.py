@@ -9,12 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fresh.attribution.support_model import text_of
+from fresh.attribution.support_model import saliency_of, text_of
 from fresh.document import Document, Mask, Saliency
 from fresh.metrics.plausibility import token_f1
 from fresh.nn.batch import Batch, FlatRows, IntArray
-from fresh.nn.device import choose_device
-from fresh.nn.encoder import load_encoder
 from fresh.nn.heads import word_mask
 from fresh.nn.token_classifier import Kind, TokenClassifier
 from fresh.selection.discretizers import Discretizer
@@ -22,8 +20,8 @@ from fresh.selection.extractors import select_masks
 from fresh.training.config import ClassifierConfig
 from fresh.training.distributed import process_group
 from fresh.training.feature_cache import CachedInputs
-from fresh.training.fit import encode, make_loss
-from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed
+from fresh.training.fit import build, encode, make_loss
+from fresh.training.loop import RunContext, TrainingJob, fit
 
 CONTEXT = RunContext("tagger")
 
@@ -52,7 +50,7 @@ class Tagger:
         :param discretizer: Turns the scores into masks to choose the best epoch.
         :param kind: Tag each word by itself (words), or depending on its neighbors (chain).
         """
-        network = build_tagger(kind, config)
+        network = build(TokenClassifier, kind, config)
         context = replace(context, feature_store=context.store(config.train))
         inputs = encode(network, [text_of(document) for document, _ in train], config.train, context)
         learned, losses = np.flatnonzero([mask is not None for _, mask in train]), make_tag_losses(network, train)
@@ -64,18 +62,8 @@ class Tagger:
             saliencies = group.gather(_score(network, dev_documents, dev_inputs))
             return token_f1(wanted, [mask.kept for mask in select_masks(discretizer, saliencies)])
 
-        job = TrainingJob(
-            network,
-            inputs.table.lengths,
-            make_loss(network, inputs, lambda batch, output: losses(batch.numbers, *output), config.train),
-            validate,
-            config.train,
-            context,
-            inputs.device,
-            texts_of_epoch=lambda _epoch: learned,
-        )
-        context.progress.say(job.describe(inputs.about))
-        fit(job)
+        loss = make_loss(network, inputs, lambda batch, output: losses(batch.numbers, *output), config.train)
+        fit(TrainingJob(network, inputs, loss, validate, config.train, context, texts_of_epoch=lambda _epoch: learned))
         return cls(network)
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
@@ -96,21 +84,11 @@ def _score(
         outputs, n_words = network(batch)
         rows = network.probabilities(outputs.to(precision), n_words).cpu().double().numpy()
         for number, row in zip(numbers.tolist(), rows, strict=True):
-            n_read, scores = int(table.n_read[number]), np.zeros(len(documents[number].words))
-            scores[:n_read] = row[:n_read]
-            saliencies[number] = Saliency(scores, "", documents[number].id, n_read)
+            saliencies[number] = saliency_of(documents[number], row[: table.n_read[number]], target="")
 
     with torch.no_grad():
         network.for_each_batch(table, work, collate=None if inputs is None else inputs.collate)
     return [saliencies[number] for number in range(len(documents))]
-
-
-def build_tagger(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
-    """Make an untrained network on top of a pretrained encoder."""
-    with fixed_seed(config.train.seed):
-        encoder = load_encoder(config.network.encoder, config.network.pooling, config.train.attention_dropout)
-        network = TokenClassifier(encoder, kind, config.network)
-    return network.to(choose_device(config.train.device))
 
 
 def make_tag_losses(network: TokenClassifier, targets: Targets) -> Callable[[Tensor, Tensor, Tensor], Tensor]:

@@ -23,9 +23,9 @@ from starlette.responses import Response, StreamingResponse
 from fresh._io import open_lines
 from fresh.attribution.support_model import text_of
 from fresh.config import from_mapping, suggest
+from fresh.data import BadRows, DataConfig
 from fresh.data.examples import Split, parse_document, parse_rows
 from fresh.data.readers import Row, read_rows
-from fresh.data.splits import BadRows, DataConfig
 from fresh.document import Document
 from fresh.errors import ConfigError, DataError, RowError
 from fresh.evaluation.warnings import document_tokenizer

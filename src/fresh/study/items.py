@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from fresh.data.corpora import CORPORA, find_corpus
-from fresh.data.splits import apportion, read_examples
+from fresh.data.examples import read_examples
+from fresh.data.splits import apportion
 from fresh.document import Document, Example, Mask
 from fresh.errors import DataError, StudyError
 from fresh.metrics.bootstrap import number_texts

@@ -187,10 +187,12 @@ def load_finished(path: Path | None, model: nn.Module, epochs: int, patience: in
 
 def is_training_complete(path: Path | None, epochs: int, patience: int) -> bool:
     """Whether a checkpoint holds a training that has ended."""
-    if path is None or not path.is_file():
-        return False
-    with _open_checkpoint(path) as file:
-        return BestState(list(json.loads(file.metadata()["scores"]))).is_finished(epochs, patience)
+    return path is not None and path.is_file() and BestState(read_scores(path)).is_finished(epochs, patience)
+
+
+def read_scores(path: Path) -> list[float]:
+    """Read the dev scores of all epochs."""
+    return list(Checkpoint.read(path, "no tensors").scores)
 
 
 def _shapes(weights: Iterable[tuple[str, Tensor]]) -> dict[str, torch.Size]:

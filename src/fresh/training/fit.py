@@ -13,8 +13,9 @@ from torch.nn import functional
 from fresh.metrics.classification import macro_f1
 from fresh.nn.batch import IntArray
 from fresh.nn.classifier import Classifier, Output
+from fresh.nn.config import NetworkConfig
 from fresh.nn.device import choose_device
-from fresh.nn.encoder import load_encoder
+from fresh.nn.encoder import Encoder, load_encoder
 from fresh.nn.network import Network
 from fresh.nn.tokenizer import Text
 from fresh.training.checkpoint import load_finished
@@ -25,6 +26,7 @@ from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed, uses_b
 from fresh.training.step import Loss
 
 Item = TypeVar("Item")
+SomeNetwork = TypeVar("SomeNetwork", bound=Network)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ def train_classifiers(
 ) -> list[Classifier]:
     """Train one classifier for each of several settings, such as seeds, side by side; the best dev macro-F1 wins."""
     classifiers = [
-        build(sorted({label for _, label in pairs.train}), config) for pairs, config in zip(data, configs, strict=True)
+        build(Classifier, sorted({label for _, label in pairs.train}), config)
+        for pairs, config in zip(data, configs, strict=True)
     ]
     train = configs[0].train
     if len(configs) == 1 and load_finished(context.checkpoint_path, classifiers[0], train.epochs, train.patience):
@@ -61,18 +64,20 @@ def train_classifiers(
     return classifiers
 
 
-def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
-    """Make a classifier with a pretrained encoder and an untrained head."""
+def build(
+    kind: Callable[[Encoder, Any, NetworkConfig], SomeNetwork], about: Any, config: ClassifierConfig
+) -> SomeNetwork:
+    """Make a network with a pretrained encoder and an untrained head."""
     with fixed_seed(config.train.seed):  # also for the weights of a pooler that the encoder's files do not have
         encoder = load_encoder(config.network.encoder, config.network.pooling, config.train.attention_dropout)
-        classifier = Classifier(encoder, labels, config.network)
-    if classifier.has_random_pooler:
+        network = kind(encoder, about, config.network)
+    if isinstance(network, Classifier) and network.has_random_pooler:
         warnings.warn(
             f"The encoder {encoder.name} has no weights for its pooler, which pooling=start uses. They are sampled at "
             "random, and trained like the head. To do without a pooler, set pooling=mean.",
             stacklevel=2,
         )
-    return classifier.to(choose_device(config.train.device))
+    return network.to(choose_device(config.train.device))
 
 
 def prepare(
@@ -92,11 +97,7 @@ def prepare(
 
     loss = make_loss(classifier, inputs, losses, train)
     validate = _make_validate(classifier, dev_inputs, [label for _, label in data.dev])
-    job = TrainingJob(
-        classifier, inputs.table.lengths, loss, validate, train, context, inputs.device, texts_of_epoch=data.numbers
-    )
-    context.progress.say(job.describe(inputs.about))
-    return job
+    return TrainingJob(classifier, inputs, loss, validate, train, context, texts_of_epoch=data.numbers)
 
 
 def encode(network: Network, texts: Sequence[Text], config: TrainConfig, context: RunContext) -> CachedInputs:

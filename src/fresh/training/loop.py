@@ -24,7 +24,7 @@ from fresh.training.checkpoint import BestState, Checkpoint, CheckpointWriter, R
 from fresh.training.config import TrainConfig
 from fresh.training.cuda_graphs import GraphedTrainStep
 from fresh.training.distributed import process_group
-from fresh.training.feature_cache import FeatureStore
+from fresh.training.feature_cache import CachedInputs, FeatureStore
 from fresh.training.step import Loss, TrainStep
 
 
@@ -69,15 +69,13 @@ class TrainingJob:
     """A network, and all that its training needs."""
 
     model: nn.Module
-    lengths: IntArray
-    """Tokens of each training text; texts of similar length share a batch."""
+    inputs: CachedInputs
+    """The training texts; those of similar length share a batch."""
     loss: Loss
     validate: Callable[[], float]
     """Returns the dev score, which training maximizes."""
     config: TrainConfig
     context: RunContext
-    device: torch.device
-    """Where batches are gathered, so where the loss expects the numbers of texts."""
     can_round: bool = True
     """Whether encoders may compute with bf16 weights where training computes in bf16."""
     texts_of_epoch: Callable[[int], IntArray] | None = None
@@ -91,29 +89,30 @@ class TrainingJob:
         """Whether steps are recorded as CUDA graphs."""
         # In windows, steps of one shape differ: each batch has windows of its own.
         in_windows = any(isinstance(part, Network) and part.windows.size for part in self.model.modules())
-        is_possible = self.device.type == "cuda" and process_group().size == 1 and not in_windows
+        is_possible = self.inputs.device.type == "cuda" and process_group().size == 1 and not in_windows
         return is_possible and self.config.engine.recording
 
     def batches(self, epoch: int) -> list[BatchSpec]:
         """Put the texts of an epoch into batches."""
-        numbers = np.arange(len(self.lengths)) if self.texts_of_epoch is None else self.texts_of_epoch(epoch)
-        batches = bucketed_batches(self.lengths[numbers], self.config.batch_size, self.config.seed, epoch)
+        lengths = self.inputs.table.lengths
+        numbers = np.arange(len(lengths)) if self.texts_of_epoch is None else self.texts_of_epoch(epoch)
+        batches = bucketed_batches(lengths[numbers], self.config.batch_size, self.config.seed, epoch)
         return [batch._replace(numbers=numbers[batch.numbers]) for batch in batches]
 
-    def describe(self, layers: str) -> str:
-        """Say what is trained, and how much of it is padding.
-
-        :param layers: How often the layers run.
-        """
-        batches = self.batches(0)
-        lengths = self.lengths[np.concatenate([batch.numbers for batch in batches])]
+    def describe(self) -> str:
+        """Say what is trained, how much of it is padding, and how often the layers run."""
+        batches, lengths = self.batches(0), self.inputs.table.lengths
+        lengths = lengths[np.concatenate([batch.numbers for batch in batches])]
         padding = padding_share(lengths, batches, rounded=self.uses_graphs)
-        return f"{self.context.name}: {plural(len(self.lengths), 'text')}, {padding:.1%} padding; {layers}."
+        n_texts = plural(len(self.inputs.table), "text")
+        return f"{self.context.name}: {n_texts}, {padding:.1%} padding; {self.inputs.about}."
 
 
 def fit(*jobs: TrainingJob) -> None:
     """Train networks, and leave them with their best weights: on a GPU side by side, elsewhere one after the other."""
     context, stop = jobs[0].context, threading.Event()
+    for job in jobs:
+        job.context.progress.say(job.describe())
     name = context.name if len(jobs) == 1 else f"{context.name} x {len(jobs)}"
     n_steps = sum(len(job.batches(0)) * job.config.epochs for job in jobs)
     with _deterministic(), context.progress.task(name, n_steps) as advance:
@@ -177,7 +176,7 @@ def train_epoch(job: TrainingJob, step: TrainStep, epoch: int, advance: Advance)
     seeds = np.random.SeedSequence((job.config.seed, epoch)).generate_state(len(batches), np.uint64) >> 1
     factors = job.config.rate_factors(epoch, len(batches))
     # All numbers go to the device at once: a transfer for each step would wait for the step before it.
-    numbers = torch.from_numpy(np.concatenate([batch.numbers for batch in batches])).to(job.device)
+    numbers = torch.from_numpy(np.concatenate([batch.numbers for batch in batches])).to(job.inputs.device)
     chunks = torch.split(numbers, [len(batch.numbers) for batch in batches])
     step.start_epoch()
     for batch, chunk, factor, seed in zip(batches, chunks, factors, seeds.tolist(), strict=True):

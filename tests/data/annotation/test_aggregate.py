@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.data.annotation.aggregate import AnnotatorSpans, matches_text, vote
-from fresh.data.splits import BadRows
+from fresh.data.examples import BadRows
 from fresh.document import Document, Mask
 
 FILM = Document.from_text("A lovely, funny film.")

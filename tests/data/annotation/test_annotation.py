@@ -15,9 +15,9 @@ import small
 from annotated import Record, explanation
 from data_files import write, write_folder
 from fresh.cli.main import main
+from fresh.data import DataConfig, Splits, load_splits
 from fresh.data.annotation import FORMATS, TOOLS, ExportResult, _recognize, export, read_explanations, to_table
 from fresh.data.readers import Row, read_rows
-from fresh.data.splits import DataConfig, Splits, load_splits
 from fresh.document import Document, Explanation, Mask
 from fresh.errors import DataError, FreshError
 from fresh.rationale import Prediction

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 import annotated
-from fresh.data.splits import BadRows, DataConfig, read_documents
+from fresh.data import BadRows, DataConfig, read_documents
 
 TEXT = "A 😀 lovely film.\nNot dull."
 LOVELY = {"start": 4, "end": 10, "text": "lovely", "labels": ["RATIONALE"]}
