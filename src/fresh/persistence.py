@@ -336,6 +336,8 @@ CARD_METHODS = {
     "bastings": "Both were trained together ([Bastings et al., 2019](https://aclanthology.org/P19-1284/)).",
     "full_text": "Here the extractor keeps every word: a baseline.",
     "random": "Here the words are sampled at random: a baseline.",
+    "independent": "Here the extractor keeps every word, and the predictor was trained on random words: an independent "
+    "reader.",
     "human": "Here people selected the words, and only documents that they marked can be explained.",
 }
 
