@@ -175,4 +175,5 @@ def test_a_custom_secret_must_be_long_and_keeps_sessions(stored: Store) -> None:
     assert session_version(stored, None) == version
     assert is_admin(stored, "correct horse battery")
     set_admin_secret(stored, "another horse battery")
+    assert session_version(stored, None) != version
     assert not is_admin(stored, "correct horse battery")
