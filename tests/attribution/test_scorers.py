@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -211,3 +212,18 @@ def test_frozen_layers_do_not_run_again(name: str, must_run: bool, encoders: dic
     assert bool(n_runs) == must_run
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_an_interrupted_captum_leaves_gradients_as_they_were(
+    name: str, support: SupportModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object, **_settings: object) -> None:
+        torch.set_grad_enabled(False)  # as an interrupt does at the end of captum's own block
+        raise KeyboardInterrupt
+
+    scorer = make_scorer(name, support, FEW)
+    monkeypatch.setattr(type(scorer), "_method", lambda _self: lambda _forward: Mock(attribute=interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        scorer.score([Document.from_words(("good", "film"))])
+    assert torch.is_grad_enabled()

@@ -115,7 +115,9 @@ class _Surrogate(ABC):
             return saliency_of(document, np.array([with_it - without_it]), classifier.labels[target])
         # One call reads all variants, so that they are batched by length.
         settings = {"n_samples": self.samples, "perturbations_per_eval": self.samples}
-        with _seeding, torch.random.fork_rng(devices=[]):
+        # captum turns gradients off, and an interrupt at the end of its block would leave them off in this thread: the
+        # end of this block turns them on again.
+        with _seeding, torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(int(generator(document, self.seed).integers(2**63)))
             np_state = np.random.get_state()  # noqa: NPY002
             try:
