@@ -1,5 +1,4 @@
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,17 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import fresh.pipeline
 import small
 from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.checks import GUARANTEE, audit
 from fresh.data.splits import Splits
 from fresh.document import Document
-from fresh.errors import ConfigError, DataError, ModelError, OutputError
+from fresh.errors import ConfigError, DataError, OutputError
 from fresh.evaluation.baselines import majority_label, random_masks, train_baselines
 from fresh.evaluation.warnings import MIN_DOCUMENTS
-from fresh.methods import train_independent
 from fresh.methods.config import FreshConfig, LeiConfig, TaggerConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.pipeline import AUDIT_TRIALS, _advice, read_usable_splits, resolve_settings, run_identity, train
@@ -47,7 +44,7 @@ def full(splits: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.Tem
     model = train(splits, out=place, progress=SILENT, **settings)
     saved = Rationalizer.from_pretrained(place)
     assert small.reported(saved.report) == small.reported(model.report)
-    assert sorted(path.name for path in place.parent.iterdir()) == ["model", "model-reader", "model-report.html"]
+    assert sorted(path.name for path in place.parent.iterdir()) == ["model", "model-report.html"]
     for path in (place / "config.json", place / "README.md"):
         assert str(encoders["bert"]) not in path.read_text(encoding="utf-8")
     return model
@@ -69,7 +66,7 @@ def test_the_report_equals_one_computed_by_hand(full: Rationalizer, splits: Spli
     masks = [item.mask for item in explained]
     learned = [full.extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)]
     baselines = train_baselines(splits, full, (learned[0], learned[1]), None, config, RunContext())
-    reader = train_independent(splits, config).predictor
+    assert isinstance(baselines.random, Predictor)
     assert isinstance(baselines.complement, Predictor)
     random, dropped = random_masks(documents, masks, contiguous=False), [~mask for mask in masks]
     support: SupportModel = full.extractor.support  # type: ignore[attr-defined]
@@ -77,8 +74,7 @@ def test_the_report_equals_one_computed_by_hand(full: Rationalizer, splits: Spli
     answers = {
         "full text (support model)": (support.predict(documents), 1.0),
         "FRESH (attention_gradient)": ([item.prediction for item in explained], kept),
-        "independent reader": (reader.predict([item.rationale for item in explained]), kept),
-        "random words": (reader.predict(list(map(Document.cut, documents, random))), kept),
+        "random words": (baselines.random.predict(list(map(Document.cut, documents, random))), kept),
         "complement": (baselines.complement.predict(list(map(Document.cut, documents, dropped))), 1 - kept),
     }
     report = small.reported(full.report)
@@ -228,23 +224,3 @@ def test_an_existing_model_is_reported_before_any_work(splits: Splits, full: Rat
     full.save_pretrained(tmp_path / "model")
     with pytest.raises(OutputError, match=r"already holds a model.*overwrite=True"):
         train(tmp_path / "does-not-exist.csv", out=tmp_path / "model", progress=SILENT)
-
-
-def test_the_reader_beside_a_model_is_used_again_and_never_another(
-    splits: Splits, toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {**small.run_settings(encoders["bert"], epochs=1), "progress": SILENT}
-    first = train(splits, out=tmp_path / "model", **settings)
-    reader = (tmp_path / "model-reader/config.json").read_bytes()
-    with monkeypatch.context() as patch:
-        patch.setattr(fresh.pipeline, "train_independent", None)  # not called
-        again = train(splits, out=tmp_path / "model", overwrite=True, **settings)
-        assert again.report == first.report
-        fewer = small.some(toy, 40)
-        shutil.rmtree(tmp_path / "model")
-        (tmp_path / "model-report.html").unlink()
-        with pytest.raises(ModelError, match=r"model-reader was trained on another corpus"):
-            train(fewer, out=tmp_path / "model", **settings)
-    assert (tmp_path / "model-reader/config.json").read_bytes() == reader
-    train(fewer, out=tmp_path / "model", overwrite=True, **settings)
-    assert (tmp_path / "model-reader/config.json").read_bytes() != reader

@@ -66,7 +66,7 @@ def state(folder: Path) -> tuple[bytes, bytes]:
     return (folder / "config.json").read_bytes(), (folder / "README.md").read_bytes()
 
 
-NETWORKS = ("independent reader", "support model", "predictor", "complement")
+NETWORKS = ("support model", "predictor", "random words", "complement")
 
 
 @pytest.mark.parametrize("network", range(4), ids=NETWORKS)
@@ -84,7 +84,7 @@ def test_a_resumed_training_gives_the_same_model_to_the_bit(
         f"{name}: {n} epochs?, best dev macro-F1 [0-9.]+" for name, n in zip(NETWORKS, epochs, strict=False)
     )
     assert re.fullmatch(f"Resuming the interrupted training. Checkpoints: {kept}.", line)
-    assert sorted(path.name for path in folder.parent.iterdir()) == ["model", "model-reader", "model-report.html"]
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["model", "model-report.html"]
 
 
 def test_a_training_interrupted_at_once_keeps_nothing(interrupted: Interrupt) -> None:
@@ -97,7 +97,7 @@ def test_checkpoints_that_cannot_be_resumed_are_only_described(damage: str | Non
     note = partial_folder(folder) / _RUN_FILE
     note.unlink() if damage is None else note.write_text(damage, encoding="utf-8")
     shown = describe_unfinished(folder)
-    assert re.fullmatch(r"Checkpoints: independent reader: 1 epoch, best dev macro-F1 [0-9.]+\.", shown)
+    assert re.fullmatch(r"Checkpoints: support model: 1 epoch, best dev macro-F1 [0-9.]+\.", shown)
 
 
 def test_another_run_is_not_resumed(run: Run, toy: Splits, interrupted: Interrupt) -> None:
@@ -127,7 +127,7 @@ def test_overwriting_discards_another_run(
 def test_fewer_epochs_finish_with_those_that_are_done(
     run: Run, interrupted: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = interrupted(2 * EPOCHS + 2, 1)
+    folder = interrupted(EPOCHS + 2, 1)
     epochs = list_epochs(monkeypatch)
     model = run(folder, epochs=2, baseline=False)
     assert epochs == []
@@ -144,7 +144,7 @@ def test_a_folder_of_other_files_is_not_discarded(run: Run, tmp_path: Path) -> N
     assert notes.read_text(encoding="utf-8") == "mine"
 
 
-@pytest.mark.parametrize("name", ["independent_reader.safetensors", "run.json"])
+@pytest.mark.parametrize("name", ["support_model.safetensors", "run.json"])
 def test_damaged_checkpoints_can_be_discarded(name: str, interrupted: Interrupt, run: Run, uninterrupted: Path) -> None:
     folder = interrupted(1, 2)
     partial = folder.with_name(f"{folder.name}.partial")

@@ -14,7 +14,7 @@ from fresh.config import flatten, from_mapping, read_toml
 from fresh.data import BadRows, Splits, dataset_digest, load_splits
 from fresh.data.corpora import CORPORA, check_corpus_folder, find_corpus
 from fresh.data.fingerprints import TrainingFingerprints
-from fresh.errors import ConfigError, DataError, ModelError
+from fresh.errors import ConfigError, DataError
 from fresh.evaluation.baselines import Baselines, majority_label, train_baselines
 from fresh.evaluation.evaluation import Evaluation, evaluate
 from fresh.evaluation.html_report import report_path, write_html_report
@@ -23,11 +23,9 @@ from fresh.highlight import CONTROL_PICTURES
 from fresh.methods.baselines import keep_annotated
 from fresh.methods.config import FreshConfig, RunConfig
 from fresh.methods.fresh import factory_name
-from fresh.methods.independent import Origin, load_reader, reader_folder, train_independent
 from fresh.methods.registry import find_config, owns, split_settings, train_method
 from fresh.nn.encoder import pin_revision
 from fresh.persistence import check_writable, remove_folder
-from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
@@ -100,9 +98,7 @@ def train(
     store = FeatureStore(run.method.train.engine)
     context = RunContext(progress=progress, folder=partial, feature_store=store, checkpoint_every=CHECKPOINT_SECONDS)
     try:
-        # Before the extractor, so that none can influence it.
-        reader = _find_or_train_reader(splits, run, context, folder, overwrite)
-        model, evaluation = _train_and_evaluate(splits, run, context, custom, reader)
+        model, evaluation = _train_and_evaluate(splits, run, context, custom)
         if folder is not None and group.is_main:
             model.save_pretrained(folder, overwrite=overwrite)
             write_html_report(report_path(folder), model, evaluation, folder.name, "test documents")
@@ -114,39 +110,14 @@ def train(
     return model
 
 
-def _find_or_train_reader(
-    splits: Splits, run: RunSettings, context: RunContext, folder: Path | None, overwrite: bool
-) -> Predictor | None:
-    """Load the independent reader beside the model if it fits, or train and save one."""
-    if not run.config.baseline or run.config.method in ("full_text", "random"):
-        return None
-    place = None if folder is None else reader_folder(folder)
-    if place is not None and place.exists():
-        try:
-            return load_reader(place, Origin.of_splits(splits, run.method), run.method.train.device).predictor
-        except ModelError:
-            if not overwrite:
-                raise
-            check_writable(place, overwrite)
-    reader = train_independent(splits, run.method, context)
-    if place is not None and process_group().is_main:
-        reader.save_pretrained(place, overwrite=overwrite)
-    return reader.predictor
-
-
 def _train_and_evaluate(
-    splits: Splits,
-    run: RunSettings,
-    context: RunContext,
-    scorer: ScorerFactory | None,
-    reader: Predictor | None,
+    splits: Splits, run: RunSettings, context: RunContext, scorer: ScorerFactory | None
 ) -> tuple[Rationalizer, Evaluation]:
     result = train_method(run.config.method, splits, run.method, context, scorer)
     model = result.model
     if run.config.baseline:
         masks = result.masks(), result.dev_masks()
         baselines = train_baselines(splits, model, masks, result.support, run.method, context)
-        baselines = replace(baselines, independent=reader)
     else:
         baselines = Baselines(result.support, majority=majority_label(splits.train))
     evaluation = evaluate(model, splits.test, context.progress, baselines)
@@ -154,9 +125,7 @@ def _train_and_evaluate(
     evaluation = replace(evaluation, report=replace(evaluation.report, notes=notes))
     if run.config.audit:
         others, seed = {"train": splits.train, "dev": splits.dev}, run.method.train.seed
-        found = audit(
-            model, splits.test, others, AUDIT_TRIALS, seed, context.progress, evaluation.explained, reader=reader
-        )
+        found = audit(model, splits.test, others, AUDIT_TRIALS, seed, context.progress, evaluation.explained)
         evaluation = found.add_to(evaluation)
     fingerprints = TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
     return replace(model, report=evaluation.report, fingerprints=fingerprints), evaluation

@@ -59,7 +59,7 @@ def test_models_without_unselected_or_selected_words_are_not_run(
 def test_overlap_is_counted_at_the_places_before_the_edit() -> None:
     document = Document.from_words(tuple("abcd"))
     explained = cheats.explained(document, Mask(np.array([True, False, True, False])), cheats.sure("pos"))
-    deleted = _Edited(explained, 1, Document.from_words(tuple("acd")))
+    deleted = _Edited(0, explained, 1, Document.from_words(tuple("acd")))
     assert deleted.overlap(Mask(np.array([True, True, False]))) == 1
     assert deleted.overlap(Mask(np.array([True, False, True]))) == pytest.approx(1 / 3)
 

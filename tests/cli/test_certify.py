@@ -147,6 +147,11 @@ def test_a_signature_needs_certificates_and_the_key_of_its_owner(
         write(here / name, key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     assert "--certify" in explain(saved, "--sign", "key.pem", status=1).err
     assert "openssl" in explain(saved, *BOTH, "--sign", "own.pem", status=1).err
+    for option in ("--certify", "--output"):
+        files = {"--certify": "certificates.jsonl", "--output": "out.jsonl", option: "key.pem"}
+        given = [part for pair in files.items() for part in pair]
+        assert "is the key" in explain(saved, *given, "--sign", "key.pem", "--overwrite", status=1).err
+    assert b"PRIVATE KEY" in (here / "key.pem").read_bytes()
     explain(saved, *BOTH, "--sign", "key.pem")
     assert "Signed by" in command("verify", "certificates.jsonl", saved, "--key", "own.pem").out
     assert "line 6" in command("verify", "certificates.jsonl", saved, "--key", "other.pem", status=3).out

@@ -75,8 +75,8 @@ def test_training_can_be_interrupted(
     monkeypatch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
     shown = command("train", reviews, "--out", "model", *small.options(encoders["bert"]), status=130)
     assert re.search(
-        r"\nInterrupted\. Checkpoints: independent reader: 1 epoch, best dev macro-F1 \d\.\d{3}\. To resume, repeat "
-        r"the same command, or give fewer --epochs to finish with those that are done\.\n$",
+        r"\nInterrupted\. Checkpoints: support model: 1 epoch, best dev macro-F1 \d\.\d{3}\. To resume, repeat the "
+        r"same command, or give fewer --epochs to finish with those that are done\.\n$",
         shown.err,
     )
     assert sorted(path.name for path in Path().iterdir()) == ["model.partial", "reviews.jsonl"]

@@ -60,14 +60,17 @@ def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
     monkeypatch.setattr(Predictor, "train", train)
     found = train_baselines(splits, model, (masks, dev_masks), None, quick, RunContext())
     documents = [example.document for example in splits.train]
+    drawn = random_masks(documents, masks, contiguous=True)
+    assert all(len(mask.spans) == 1 for mask in drawn)
     assert taught == {
+        "random words": [item.cut(mask).words for item, mask in zip(documents, drawn, strict=True)],
         "complement": [item.cut(~mask).words for item, mask in zip(documents, masks, strict=True)],
         "full text": [item.words for item in documents],
     }
-    assert found == Baselines(predictor, None, predictor, majority_label(splits.train))
+    assert found == Baselines(predictor, predictor, predictor, majority_label(splits.train))
     taught.clear()
     assert train_baselines(splits, model, (masks, dev_masks), support, quick, RunContext()).full_text is support
-    assert list(taught) == ["complement"]
+    assert list(taught) == ["random words", "complement"]
     taught.clear()
     whole = train_baselines(splits, replace(model, extractor=FullText()), (masks, dev_masks), None, quick, RunContext())
     assert whole == Baselines(majority=majority_label(splits.train))

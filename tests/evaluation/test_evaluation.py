@@ -77,7 +77,7 @@ def test_predictors_that_read_something_else_stand_beside_it(
     silent = [(Rationale(("film",)), label) for label in LABELS]
     other = Predictor.train(silent, silent, quick)
     full, _, independent, random, complement, majority = evaluate(
-        model, toy.test, baselines=Baselines(other, other, other, "pos")
+        model, toy.test, baselines=Baselines(other, other, other, "pos", independent=other)
     ).report.rows
     documents, gold = [example.document for example in toy.test], [example.label for example in toy.test]
     masks = model.extractor.extract(documents)

@@ -1,14 +1,16 @@
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import small
+from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import Splits
 from fresh.errors import ModelError
 from fresh.methods.config import FreshConfig
-from fresh.methods.independent import Origin, load_reader, reader_folder, sample_mask, train_independent
+from fresh.methods.independent import load_reader, sample_mask, train_independent
 from fresh.rationalizer import Rationalizer
 from small import answers
 
@@ -46,25 +48,26 @@ def test_the_seed_and_the_scorer_play_no_part(toy: Splits, config: FreshConfig, 
 
 
 def test_a_reader_is_loaded_where_it_fits_and_refused_elsewhere(
-    toy: Splits, toy_pairs: Splits, config: FreshConfig, reader: Rationalizer, encoders: dict[str, Path], tmp_path: Path
+    toy: Splits, config: FreshConfig, reader: Rationalizer, tmp_path: Path
 ) -> None:
-    splits, folder = small.some(toy), reader_folder(tmp_path / "model")
-    assert folder == tmp_path / "model-reader"
+    folder, documents = tmp_path / "reader", [example.document for example in toy.test]
     reader.save_pretrained(folder)
-    fitting = Origin.of_splits(splits, config)
-    documents = [example.document for example in splits.test]
-    assert answers(load_reader(folder, fitting, "cpu").explain(documents)) == answers(reader.explain(documents))
-    other_encoder = replace(config, network=replace(config.network, encoder=str(encoders["roberta"])))
-    for origin, reason in (
-        (fitting._replace(labels=("neg", "neutral", "pos")), "answers with neg, pos"),
-        (Origin.of_splits(splits, other_encoder), "has the encoder bert"),
-        (Origin.of_splits(small.some(toy, 40), config), "another corpus"),
+    model = replace(reader, settings={**reader.settings, "method": "fresh"})
+    assert answers(load_reader(folder, model, "cpu").explain(documents)) == answers(reader.explain(documents))
+    assert load_reader(folder, replace(model, fingerprints=None), "cpu").labels == model.labels
+    other = TrainingFingerprints.from_documents(documents)
+    network = {**reader.settings["network"], "encoder": "roberta"}
+    for changed, reason in (
+        (replace(model, fingerprints=other), "other texts"),
+        (
+            replace(model, settings={**model.settings, "network": network}),
+            "has the encoder bert, but the model has rob",
+        ),
+        (replace(model, needs_query=True), "was trained with queries"),
+        (replace(model, predictor=Mock(classifier=Mock(labels=("a", "b")))), "answers with neg, pos, but the model"),
     ):
         with pytest.raises(ModelError, match=reason):
-            load_reader(folder, origin, "cpu")
-    model = replace(reader, settings={**reader.settings, "method": "fresh"})
-    assert Origin.of_model(model) == fitting
-    assert fitting.mismatch(model) is not None  # a model is no reader
+            load_reader(folder, changed, "cpu")
     model.save_pretrained(tmp_path / "model")
     with pytest.raises(ModelError, match="no independent reader"):
-        load_reader(tmp_path / "model", fitting, "cpu")
+        load_reader(tmp_path / "model", model, "cpu")

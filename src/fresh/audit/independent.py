@@ -46,14 +46,16 @@ def check_independent(
         f"Share of the rationales from which both predict the same label: {agreement}.",
         f"Macro-F1 of the independent reader from whole documents: {reads_full:.3f}; majority class: {majority:.3f}.",
     )
-    if reads_full - majority < MIN_SKILL * (found.first - majority):
-        says = "The independent reader cannot classify whole documents, so it cannot judge rationales."
-        return Verdict(NAME, "not run", says, evidence)
     says = (
         f"A predictor of random words, which has never seen a choice of the extractor, has macro-F1 {found.second:.3f} "
         f"from the rationales, and the model's own predictor {found.first:.3f} (difference {found.difference})"
     )
+    if found.difference.high <= MAX_GAP:
+        return Verdict(NAME, "holds", f"{says}.", evidence)
+    if reads_full - majority < MIN_SKILL * (found.first - majority):
+        says = "The independent reader classifies whole documents too poorly to judge these rationales."
+        return Verdict(NAME, "not run", says, evidence)
     if found.difference.low > MAX_GAP:
         says += ": the predictor understands rationales that the reader does not. Their choice may be a code."
         return Verdict(NAME, "look here", says, evidence)
-    return Verdict(NAME, "holds", f"{says}.", evidence)
+    return Verdict(NAME, "not run", f"{says}: these are too few documents to tell.", evidence)

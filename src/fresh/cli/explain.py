@@ -93,6 +93,11 @@ def _check_certify_options(args: argparse.Namespace) -> None:
         return
     if args.certify == "-":
         raise ValueError("Certificates cannot go to standard output. Name a file: --certify certificates.jsonl.")
+    if args.sign is not None and Path(args.sign).resolve() in (
+        Path(args.certify).resolve(),
+        Path(args.output).resolve(),
+    ):
+        raise ValueError(f"{args.sign} is the key. Choose another file for the output.")
     if args.input is not None and Path(args.certify).resolve() == Path(args.output).resolve():
         raise ValueError(f"--output and --certify both name {args.certify}. Choose another file for the certificates.")
     options.check_outputs(args, args.certify, source=args.input)

@@ -37,7 +37,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--device": {"default": "auto", "metavar": "NAME", "help": "auto (default), cpu, cuda, cuda:1 or mps"},
     "--reader": {
         "metavar": "FOLDER",
-        "help": "Independent reader of the same corpus (default: MODEL-reader, if it is there)",
+        "help": "Independent reader of the same corpus, which fresh.methods.train_independent trained",
     },
     "--ratio": {"type": float, "metavar": "X", "help": "Share of the words to read, of a model for a range of ratios"},
     "--where": {"action": "append", "metavar": "NAME=VALUES", "help": "Only runs with these values; can be repeated"},
@@ -171,13 +171,10 @@ def load_model(args: argparse.Namespace) -> "Rationalizer":
 
 
 def load_reader(args: argparse.Namespace, model: "Rationalizer") -> "Predictor | None":
-    """Load the independent reader that was trained with a model, if there is one."""
-    from fresh.methods.independent import Origin, load_reader, reader_folder
+    """Load the independent reader, if one is given."""
+    from fresh.methods.independent import load_reader
 
-    folder = args.reader or reader_folder(args.model)
-    if args.reader is None and not folder.is_dir():
-        return None
-    return load_reader(folder, Origin.of_model(model), args.device).predictor
+    return None if args.reader is None else load_reader(args.reader, model, args.device).predictor
 
 
 def setting_names() -> set[str]:

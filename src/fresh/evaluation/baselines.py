@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
@@ -25,12 +26,14 @@ class Baselines:
     """Models of the same kind that read other words, as far as they were trained."""
 
     full_text: SupportModel | Predictor | None = None
-    independent: Predictor | None = None
-    """Was trained on random words before there was an extractor. Reads rationales, and as many random words."""
+    random: Predictor | None = None
+    """Reads random words, as many as a rationale has."""
     complement: Predictor | None = None
     """Reads the words that were not selected."""
     majority: str | None = None
     """The most frequent label of the training documents."""
+    independent: Predictor | None = None
+    """Reads the rationales themselves, but was trained without any extractor (see `fresh.methods.independent`)."""
 
 
 def is_baseline(model: Rationalizer) -> bool:
@@ -99,7 +102,7 @@ def train_baselines(
     config: ClassifierConfig,
     context: RunContext,
 ) -> Baselines:
-    """Train one predictor on the complement, and one on full text if none was trained yet.
+    """Train one predictor on random words, one on the complement, and one on full text if none was trained yet.
 
     :param masks: The words that the model selects in train and in dev.
     """
@@ -116,6 +119,7 @@ def train_baselines(
         )
         return Predictor.train(pairs, dev_pairs, config, context.with_name(name))
 
-    read = [read_masks(model, part) for part in documents]
+    contiguous, read = is_contiguous(model.extractor), [read_masks(model, part) for part in documents]
+    random = train("random words", map(random_masks, documents, masks, repeat(contiguous), read))
     complement = train("complement", map(dropped_masks, read, masks))
-    return Baselines(full_text or train("full text", read), None, complement, majority)
+    return Baselines(full_text or train("full text", read), random, complement, majority)

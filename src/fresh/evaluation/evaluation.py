@@ -98,7 +98,7 @@ def evaluate(
             (
                 "random words",
                 random_masks(documents, masks, is_contiguous(model.extractor), read),
-                baselines.independent,
+                baselines.random,
             ),
             ("complement", dropped_masks(read, masks), baselines.complement),
         ):

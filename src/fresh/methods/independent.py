@@ -7,7 +7,6 @@ extractor, has learned no such code. It is kept as a model that reads every word
 
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -52,7 +51,8 @@ def train_independent(splits: Splits, config: ClassifierConfig, context: RunCont
     [predictor] = Predictor.train_many([data], [own], (context or RunContext()).with_name(NAME))
     needs_query = bool(splits.train[0].document.query)
     settings = settings_record(METHOD, own)
-    return Rationalizer(FullText(), predictor, settings, needs_query, fingerprints=_fingerprints(splits))
+    texts = TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
+    return Rationalizer(FullText(), predictor, settings, needs_query, fingerprints=texts)
 
 
 def sample_mask(n_words: int, ratio: float, generator: np.random.Generator) -> Mask:
@@ -67,53 +67,28 @@ def sample_mask(n_words: int, ratio: float, generator: np.random.Generator) -> M
     return Mask(kept)
 
 
-class Origin(NamedTuple):
-    """What a reader and the model that it reads for must share."""
-
-    labels: tuple[str, ...]
-    encoder: str
-    texts: list[int] | None
-    """Digests of the training texts, if they are known."""
-
-    @classmethod
-    def of_model(cls, model: Rationalizer) -> Self:
-        """Take them from a model."""
-        encoder = str(model.settings.get("network", {}).get("encoder"))
-        return cls(model.labels, encoder, None if model.fingerprints is None else model.fingerprints.digests.tolist())
-
-    @classmethod
-    def of_splits(cls, splits: Splits, config: ClassifierConfig) -> Self:
-        """Take them from what a model will be trained with."""
-        encoder: str = settings_record("", config)["network"]["encoder"]
-        return cls(splits.labels, encoder, _fingerprints(splits).digests.tolist())
-
-    def mismatch(self, reader: Rationalizer) -> str | None:
-        """Say what makes a reader unfit, if anything."""
-        if reader.settings.get("method") != METHOD:
-            return "is a model, but no independent reader."
-        own = Origin.of_model(reader)
-        if own.labels != self.labels:
-            return f"answers with {', '.join(own.labels)}, but the model with {', '.join(self.labels)}."
-        if own.encoder != self.encoder:
-            return f"has the encoder {own.encoder}, but the model has {self.encoder}."
-        if self.texts is not None and own.texts is not None and own.texts != self.texts:
-            return "was trained on another corpus than the model."
-        return None
+def find_mismatch(reader: Rationalizer, model: Rationalizer) -> str | None:
+    """Say why a reader cannot judge the rationales of a model, if anything."""
+    if reader.settings.get("method") != METHOD:
+        return "is a model, but no independent reader."
+    if reader.labels != model.labels:
+        return f"answers with {', '.join(reader.labels)}, but the model with {', '.join(model.labels)}."
+    if reader.needs_query != model.needs_query:
+        return "was trained with queries, but the model without, or the other way round."
+    own, other = (each.settings.get("network", {}).get("encoder") for each in (reader, model))
+    if own != other:
+        return f"has the encoder {own}, but the model has {other}."
+    # A model that was shared on the hub has no digests of its texts.
+    mine, others = reader.fingerprints, model.fingerprints
+    if mine is not None and others is not None and not np.array_equal(mine.digests, others.digests):
+        return "was trained on other texts than the model."
+    return None
 
 
-def load_reader(folder: str | Path, origin: Origin, device: str = "auto") -> Rationalizer:
-    """Load a reader; raise if it was trained with another corpus, encoder or set of labels."""
+def load_reader(folder: str | Path, model: Rationalizer, device: str = "auto") -> Rationalizer:
+    """Load a reader; raise if it was trained with another corpus, encoder or set of labels than a model."""
     reader = Rationalizer.from_pretrained(folder, device=device)
-    problem = origin.mismatch(reader)
+    problem = find_mismatch(reader, model)
     if problem is not None:
-        raise ModelError(f"{folder} {problem} Give the reader that was trained with it.")
+        raise ModelError(f"{folder} {problem} Train one for this model: fresh.methods.train_independent.")
     return reader
-
-
-def reader_folder(model: str | Path) -> Path:
-    """Name the folder of the reader beside a model."""
-    return Path(model).with_name(f"{Path(model).name}-reader")
-
-
-def _fingerprints(splits: Splits) -> TrainingFingerprints:
-    return TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))

@@ -82,6 +82,10 @@ def _claim_the_key_of(other: Path) -> Callable[[list[Record]], None]:
     return change
 
 
+def _in_upper_case(records: list[Record]) -> None:
+    records[-1]["signature"] = records[-1]["signature"].upper()
+
+
 def _spoil(field: str, value: str) -> Callable[[list[Record]], None]:
     return lambda records: records[-1].__setitem__(field, value)
 
@@ -99,6 +103,7 @@ def test_a_forger_who_computes_all_digests_again_cannot_sign(
         ((tmp_path / "forged.jsonl").read_bytes(), _claim_the_key_of(keys[1])),
         (content, _spoil("signature", "no hexadecimal")),
         (content, _spoil("signature", "")),
+        (content, _in_upper_case),
     ):
         forged = write(tmp_path / "again.jsonl", resealed(source, change))
         assert verify(forged, folder).holds  # the digests alone do not show it

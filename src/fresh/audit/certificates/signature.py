@@ -1,5 +1,6 @@
 """Ed25519 signatures: who vouches for a file of certificates."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,8 @@ class Signature(NamedTuple):
 
     def holds(self, public_key: str, digest: str) -> bool:
         """Whether the owner of a public key signed this digest."""
-        if self.public_key != public_key:
+        # `fromhex` would take other spellings too, so a byte of the file could change unnoticed.
+        if self.public_key != public_key or re.fullmatch("[0-9a-f]{128}", self.signature) is None:
             return False
         ed25519 = _cryptography("hazmat.primitives.asymmetric.ed25519")
         try:

@@ -126,7 +126,7 @@ def verify(
             advance(1 + (reader.signature is not None), "")
     found.digest = reader.digest
     found.signed_by = None if reader.signature is None else reader.signature.public_key
-    if public_key is not None:
+    if public_key is not None and found.holds:  # else the signature may not have been read
         found.is_signature_verified = True
         if reader.signature is None:
             found.add_fault(n_lines, "the file is not signed, but a key was given.")
