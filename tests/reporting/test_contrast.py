@@ -137,6 +137,7 @@ def test_the_pages_of_those_who_answer(page: Page, tmp_path: Path) -> None:
         page.get_by_role("button", name="I agree").click()
         look(page, 15)
         page.get_by_role("link", name="Start").click()
+        expect(page.get_by_role("button", name="Continue")).to_be_visible()  # or the page before would be changed
         page.evaluate("document.querySelectorAll('input').forEach(one => { one.required = false; })")
         page.get_by_role("button", name="Continue").click()
         expect(page.get_by_role("alert")).to_be_visible()
