@@ -20,6 +20,7 @@ def test_an_honest_model_is_measured_in_each_way(rationalizer: Rationalizer, toy
         f"A word {edit}" for edit in ("deleted", "replaced by a neighbor", "in another case", "with a typo")
     ]
     assert all("of 32 answers change" in line for line in found.evidence[:1])
+    assert "no word can be edited in this way" in found.evidence[2]  # the encoder reads lower case only
     assert found == check_stability(rationalizer, explained)  # reproducible
 
 

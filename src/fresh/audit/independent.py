@@ -28,7 +28,9 @@ def check_independent(
     :param reader: The predictor of random words (see `fresh.methods.independent`).
     """
     if reader is None:
-        return Verdict(NAME, "not run", "No independent reader was trained for this model, or none was given.")
+        return Verdict(
+            NAME, "not run", "No independent reader was given: train one with fresh.methods.train_independent."
+        )
     gold, own = GoldLabels.of(examples, labels), [item.prediction.label for item in explained]
     wholes = [item.document.cut(Mask.full(len(item.document.words))) for item in explained]
     read, full = (

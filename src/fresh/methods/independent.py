@@ -1,8 +1,8 @@
 """The independent reader: a predictor of random words, which shares no code with any extractor (Jethani et al., 2021).
 
 An extractor reads everything, so it could tell a predictor that is trained on its rationales what to answer, by which
-harmless words it selects. A predictor that was trained on random words of the same documents, before there was an
-extractor, has learned no such code. It is kept as a model that reads every word of what it is given.
+harmless words it selects. A predictor that was trained on random words of the same documents, without any extractor,
+has learned no such code. It is kept as a model that reads every word of what it is given.
 """
 
 from dataclasses import replace
@@ -26,8 +26,6 @@ from fresh.training.fit import TrainingPairs
 from fresh.training.loop import RunContext
 
 METHOD, NAME = "independent", "independent reader"
-RATIOS = (0.05, 1.0)
-"""Shares of the words that the reader serves."""
 _N_VERSIONS = 8  # of each training document, which the epochs read in turn
 
 
