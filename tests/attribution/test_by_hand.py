@@ -23,6 +23,8 @@ from fresh.nn.batch import sum_by_word
 from fresh.nn.classifier import Classifier
 from fresh.nn.encoder import Pooling
 from fresh.nn.tokenizer import Text
+from fresh.training.config import EngineConfig, TrainConfig
+from fresh.training.loop import inference_precision
 from networks import documents, support_of
 from tiny import ARCHITECTURES
 
@@ -229,6 +231,18 @@ def test_integrated_gradients_add_up_to_what_the_words_add(support: SupportModel
     assert np.abs(added).min() > 0.01
     assert many.max() < 0.001
     assert few.max() > 10 * many.max()
+
+
+def test_integrated_gradients_with_16_bits_differ_by_rounding_only(support: SupportModel, toy: Splits) -> None:
+    items, classifier = [example.document for example in toy.test[:6]], support.classifier
+    before = [id(weight) for weight in classifier.parameters()]
+    exact = IntegratedGradients(support, steps=5).score(items)
+    with inference_precision(classifier, TrainConfig(engine=EngineConfig(precision="bf16"))):
+        rounded = IntegratedGradients(support, steps=5).score(items)
+    for one, other in zip(exact, rounded, strict=True):
+        assert not np.array_equal(one.scores, other.scores)
+        np.testing.assert_allclose(other.scores, one.scores, atol=0.1 * np.abs(one.scores).max())
+    assert [id(weight) for weight in classifier.parameters()] == before
 
 
 def test_occlusion_by_hand(untrained: SupportModel) -> None:

@@ -139,7 +139,7 @@ def test_a_repeated_run_differs_only_in_its_times(results: ModuleType, pair: tup
 def test_saved_reports_keep_times_apart_from_figures(pair: tuple[RunStore, RunStore]) -> None:
     old, _ = pair
     reports = [old.read_report(key) or {} for key in contents(old)]
-    assert len(reports) == 1175
+    assert len(reports) == 1178
     for report in reports:
         assert report["times"].keys() - {"explain seconds"} == {"seconds", "shared seconds", "finished"}
         assert not report["times"].keys() & (report.keys() | report["figures"].keys())

@@ -1,6 +1,7 @@
 """Gradients of the predicted probability by the embeddings of words: at the document, and on a path to it."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -16,6 +17,7 @@ from fresh.nn.batch import NO_WORD, Batch, sum_by_word
 from fresh.nn.batching import tokens_at_once
 from fresh.nn.classifier import Output
 from fresh.nn.intercept import call_intercepted
+from fresh.training.step import Bf16Weights
 
 # Share of the usual size of batches, since activations are kept for the backward pass.
 BUDGET_SHARE = 0.5
@@ -73,7 +75,10 @@ class IntegratedGradients:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score per word, for the label that the support model predicts."""
-        with torch.enable_grad():
+        classifier = self.support.classifier
+        # Under autocast, every layer would round its weights anew for each of many batches.
+        is_bf16 = torch.is_autocast_enabled(classifier.device.type)
+        with torch.enable_grad(), Bf16Weights(classifier).swapped_in() if is_bf16 else nullcontext():
             return self.support.score(documents, self._score_batch, BUDGET_SHARE)
 
     def _score_batch(self, batch: Batch) -> Scores:
@@ -82,8 +87,9 @@ class IntegratedGradients:
         mask = tokenizer.unk_token_id if tokenizer.mask_token_id is None else tokenizer.mask_token_id
         with torch.no_grad():
             targets = self.support.targets(classifier(batch).logits)  # (batch,)
-            end = embeddings(batch.ids)  # (batch, tokens, width)
-            path = end - embeddings(torch.where(batch.word_of == NO_WORD, batch.ids, mask))  # the query stays
+            start = embeddings(torch.where(batch.word_of == NO_WORD, batch.ids, mask)).float()  # the query stays
+            end = embeddings(batch.ids).float()  # (batch, tokens, width)
+            path = end - start
         total = torch.zeros(batch.ids.shape, dtype=torch.float64, device=path.device)
         room = int(BUDGET_SHARE * classifier.budget_share * tokens_at_once(classifier.device))
         # Several points are read in one batch, like texts.
@@ -92,7 +98,7 @@ class IntegratedGradients:
         for some in np.array_split(shares, -(-self.steps // n_at_once)):
             rest = (1 - torch.from_numpy(some).to(path)).view(-1, 1, 1, 1)
             points = (end - rest * path).flatten(0, 1).requires_grad_()
-            rows = classifier.windows.fold_rows(points)
+            rows = classifier.windows.fold_rows(points).to(embeddings.weight.dtype)
 
             def replace_words(_output: Tensor, rows: Tensor = rows) -> Tensor:
                 return rows
