@@ -13,8 +13,9 @@ from fresh.attribution.support_model import SupportModel
 from fresh.audit.checks import GUARANTEE, audit
 from fresh.data.splits import Splits
 from fresh.document import Document
-from fresh.errors import ConfigError, DataError, OutputError
+from fresh.errors import ConfigError, DataError, ModelError, OutputError
 from fresh.evaluation.baselines import majority_label, random_masks, train_baselines
+from fresh.evaluation.evaluation import evaluate
 from fresh.evaluation.warnings import MIN_DOCUMENTS
 from fresh.methods.config import FreshConfig, LeiConfig, TaggerConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
@@ -66,15 +67,17 @@ def test_the_report_equals_one_computed_by_hand(full: Rationalizer, splits: Spli
     masks = [item.mask for item in explained]
     learned = [full.extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)]
     baselines = train_baselines(splits, full, (learned[0], learned[1]), None, config, RunContext())
-    assert isinstance(baselines.random, Predictor)
+    assert isinstance(baselines.independent, Predictor)
     assert isinstance(baselines.complement, Predictor)
     random, dropped = random_masks(documents, masks, contiguous=False), [~mask for mask in masks]
     support: SupportModel = full.extractor.support  # type: ignore[attr-defined]
     kept = float(np.concatenate([mask.kept for mask in masks]).mean())
+    reader = baselines.independent
     answers = {
         "full text (support model)": (support.predict(documents), 1.0),
         "FRESH (attention_gradient)": ([item.prediction for item in explained], kept),
-        "random words": (baselines.random.predict(list(map(Document.cut, documents, random))), kept),
+        "independent reader": (reader.predict([item.rationale for item in explained]), kept),
+        "random words, independent reader": (reader.predict(list(map(Document.cut, documents, random))), kept),
         "complement": (baselines.complement.predict(list(map(Document.cut, documents, dropped))), 1 - kept),
     }
     report = small.reported(full.report)
@@ -114,6 +117,45 @@ def test_verdicts_of_the_audit_are_in_the_report_and_on_the_page(
 
 def method_settings(*given: Any) -> Any:
     return resolve_settings(*given).method
+
+
+def test_the_independent_reader_is_part_of_the_model_and_loaded_for_audits_only(
+    full: Rationalizer, splits: Splits, tmp_path: Path
+) -> None:
+    full.save_pretrained(tmp_path / "model")
+    weights = tmp_path / "model" / "reader" / "model.safetensors"
+    loaded = Rationalizer.from_pretrained(tmp_path / "model", reader=True)
+    assert full.reader is not None
+    assert loaded.reader is not None
+    rationales = [item.rationale for item in full.explain([example.document for example in splits.test])]
+    assert loaded.reader.predict(rationales) == full.reader.predict(rationales)
+    assert evaluate(loaded, splits.test).report.rows == evaluate(full, splits.test).report.rows
+    verdicts = {verdict.name: verdict for verdict in audit(loaded, splits.test, n_trials=10).verdicts}
+    assert verdicts["independent reader"].says.startswith("A predictor of random words")
+    make, files = loaded.__reduce__()  # as for workers of other processes
+    assert make(*files).reader is not None
+    # Explaining does not read it, and so does not check it.
+    weights.write_bytes(b"?" + weights.read_bytes()[1:])
+    assert Rationalizer.from_pretrained(tmp_path / "model").reader is None
+    with pytest.raises(ModelError, match=r"reader/model\.safetensors has changed"):
+        Rationalizer.from_pretrained(tmp_path / "model", reader=True)
+
+
+def test_an_independent_predictor_needs_no_other_reader(
+    splits: Splits, quick_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    settings = {**quick_settings, "audit": True, "baseline": True, "predictor": "independent"}
+    model = train(splits, out=tmp_path / "model", **settings)
+    names = [row.name for row in small.reported(model.report).rows]
+    assert names[1:5] == [
+        "FRESH (attention_gradient)",
+        "the same, at 0.05",
+        "the same, at 1",
+        "random words, same predictor",
+    ]
+    [verdict] = [item for item in small.reported(model.report).verdicts if item.name == "independent reader"]
+    assert (verdict.found, model.reader) == ("holds", None)
+    assert not (tmp_path / "model" / "reader").exists()
 
 
 def test_all_wrong_settings_are_reported_at_once(splits: Splits) -> None:

@@ -66,7 +66,7 @@ def state(folder: Path) -> tuple[bytes, bytes]:
     return (folder / "config.json").read_bytes(), (folder / "README.md").read_bytes()
 
 
-NETWORKS = ("support model", "predictor", "random words", "complement")
+NETWORKS = ("support model", "predictor", "independent reader", "complement")
 
 
 @pytest.mark.parametrize("network", range(4), ids=NETWORKS)

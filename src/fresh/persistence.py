@@ -36,7 +36,8 @@ MANIFEST = "config.json"
 CARD = "README.md"
 RATIONALES = "rationales.json"
 FINGERPRINTS = "trained_on.bin"
-_HALVES = ("extractor/", "predictor/")  # they hold only files that the manifest lists
+READER = "reader/"
+_PARTS = ("extractor/", "predictor/", READER)  # they hold only files that the manifest lists
 _FIX = "Copy the model again, or train it again."
 NO_DIGEST = (
     "{manifest} has no digest of itself, so changes to its settings and figures cannot be detected. Folders that an "
@@ -150,12 +151,17 @@ def load_predictor(place: Path, device: str, needs_query: bool = False) -> Predi
         return Predictor(classifier)
 
 
-def check_model(folder: Path, part: str = "") -> dict[str, Any]:
+def check_model(folder: Path, part: str = "", but: str | None = None) -> dict[str, Any]:
     """Raise for a folder that is not a model, is from another version, or has changed since it was written.
 
     :param part: Check only files whose names start with this.
+    :param but: Do not check files whose names start with this, which are not read.
     :return: The manifest.
     """
+
+    def is_read(name: str) -> bool:
+        return name.startswith(part) and (but is None or not name.startswith(but))
+
     if not (folder / MANIFEST).is_file():
         raise ModelError(
             f"{folder} is not a saved model: it has no {MANIFEST}. Give a folder that `fresh train` wrote."
@@ -165,14 +171,14 @@ def check_model(folder: Path, part: str = "") -> dict[str, Any]:
         raise ModelError(f"{folder} is not a model of fresh: another program wrote its {MANIFEST}.")
     with report_damage(folder / MANIFEST):
         _check_manifest(folder, manifest)
-        digests = {name: digest for name, digest in manifest["files"].items() if name.startswith(part)}
+        digests = {name: digest for name, digest in manifest["files"].items() if is_read(name)}
     for name, digest in digests.items():
         if not (folder / name).is_file():
             raise ModelError(f"{folder} is damaged: {name} is missing. {_FIX}")
         if digest_of(folder / name) != digest:
             raise ModelError(f"{folder} is damaged: {name} has changed. {_FIX}")
     # Loaders look for more files than were saved, such as added_tokens.json: one that is added could change answers.
-    present = [half + name for half in _HALVES if half.startswith(part) for name in visible_files(folder / half)]
+    present = [own + name for own in _PARTS if is_read(own) for name in visible_files(folder / own)]
     if added := sorted({*present} - {*digests}):
         raise ModelError(f"{folder} holds {added[0]}, which is not part of the model but could be read. Remove it.")
     # People add to a card, a license for example, and no answer depends on it. Old models have no digest of it.

@@ -118,6 +118,7 @@ def _train_and_evaluate(
     if run.config.baseline:
         masks = result.masks(), result.dev_masks()
         baselines = train_baselines(splits, model, masks, result.support, run.method, context)
+        model = replace(model, reader=baselines.independent)
     else:
         baselines = Baselines(result.support, majority=majority_label(splits.train))
     evaluation = evaluate(model, splits.test, context.progress, baselines)

@@ -21,6 +21,7 @@ from fresh.persistence import (
     CARD,
     FINGERPRINTS,
     MANIFEST,
+    READER,
     atomic_folder,
     card_text,
     check_model,
@@ -75,6 +76,8 @@ class Rationalizer(
     """Lowest and highest ratio that the predictor was trained for; None for a single one."""
     fingerprints: TrainingFingerprints | None = None
     """Digests of the texts it was trained on, if they are known."""
+    reader: Predictor | None = None
+    """An independent reader of the same corpus, which audits ask (see `fresh.methods.independent`)."""
 
     def __setattr__(self, name: str, value: object) -> None:
         # Frozen by hand, since the hub's mixin sets attributes of its own after __init__.
@@ -219,6 +222,8 @@ class Rationalizer(
             if self.fingerprints is not None:
                 self.fingerprints.save(place / FINGERPRINTS)
             self.generate_model_card(**{"name": folder.name, **(model_card_kwargs or {})}).save(place / CARD)
+            if self.reader is not None:
+                self.reader.classifier.save(place / READER)
             save_halves(place, self.extractor, self.predictor, about)
 
     def push_to_hub(self, repo_id: str, **hub: Any) -> str:
@@ -251,23 +256,28 @@ class Rationalizer(
         *,
         device: str = "auto",
         scorer: ScorerFactory | None = None,
+        reader: bool = False,
         **hub: Any,
     ) -> Self:
         """Load a model from a folder, or from the hub by its name.
 
         :param device: Where to compute: auto, cpu, cuda, ...
         :param scorer: Makes the scorer, for a model that was trained with a custom one.
+        :param reader: Whether to load the independent reader too, if the folder has one; only audits need it.
         :param hub: Options of the hub: revision, token, cache_dir, local_files_only or force_download.
         """
         folder = find_model(pretrained_model_name_or_path, hub)
-        about = check_model(folder)
+        about = check_model(folder, but=None if reader else READER)
         predictor = load_predictor(folder / "predictor", device, about["asks"])
         extractor = load_extractor(folder, about, device, scorer)
         with report_damage(folder):
             report = None if about["report"] is None else Report.from_dict(about["report"])
             ratios = None if about["ratios"] is None else tuple(about["ratios"])
             seen = TrainingFingerprints.load(folder / FINGERPRINTS) if FINGERPRINTS in about["files"] else None
-        return cls(extractor, predictor, about["settings"], about["asks"], report, ratios, seen)
+        other = None
+        if reader and any(name.startswith(READER) for name in about["files"]):
+            other = load_predictor(folder / READER, device, about["asks"])
+        return cls(extractor, predictor, about["settings"], about["asks"], report, ratios, seen, other)
 
 
 def _to_document(item: object, query: str | None) -> Document:
@@ -282,7 +292,7 @@ def from_files(files: Mapping[str, bytes], device: str) -> Rationalizer:
     """Load a model from the files of its folder."""
     with tempfile.TemporaryDirectory() as place:
         write_files(files, Path(place))
-        return Rationalizer.from_pretrained(place, device=device)
+        return Rationalizer.from_pretrained(place, device=device, reader=True)
 
 
 def find_model(name: str | Path, hub: Mapping[str, Any]) -> Path:

@@ -4,6 +4,7 @@ import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction, Rationale
 
 LABELS = ("neg", "pos")
+MODEL: Any = SimpleNamespace(labels=LABELS, settings={})
 N_TRIALS = [10, pytest.param(100, marks=pytest.mark.slow)]
 RATIO = 0.2
 
@@ -116,7 +118,7 @@ def verdict_of(seed: tuple[int, int], sign: Callable[[str], bool] | None) -> str
         Explanation(item.document, mask, rationale, answer)
         for item, (mask, rationale), answer in zip(test, shown, answers, strict=True)
     ]
-    return check_independent(LABELS, test, explained, reader).found
+    return check_independent(MODEL, test, explained, reader).found
 
 
 def whole(item: Example) -> Rationale:

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,20 +58,25 @@ def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
         taught[context.name] = [rationale.words for rationale, _ in train]  # type: ignore[attr-defined]
         return predictor
 
+    def train_many(data: Any, configs: Any, context: RunContext) -> list[Predictor]:
+        return [train(data[0].train, data[0].dev, configs[0], context)]
+
     monkeypatch.setattr(Predictor, "train", train)
+    monkeypatch.setattr(Predictor, "train_many", train_many)
     found = train_baselines(splits, model, (masks, dev_masks), None, quick, RunContext())
     documents = [example.document for example in splits.train]
-    drawn = random_masks(documents, masks, contiguous=True)
-    assert all(len(mask.spans) == 1 for mask in drawn)
+    n_versions = quick.train.epochs
+    assert len(taught["independent reader"]) == n_versions * len(documents)
+    for number, words in enumerate(taught.pop("independent reader")):
+        assert set(words) <= set(documents[number % len(documents)].words)
     assert taught == {
-        "random words": [item.cut(mask).words for item, mask in zip(documents, drawn, strict=True)],
         "complement": [item.cut(~mask).words for item, mask in zip(documents, masks, strict=True)],
         "full text": [item.words for item in documents],
     }
     assert found == Baselines(predictor, predictor, predictor, majority_label(splits.train))
     taught.clear()
     assert train_baselines(splits, model, (masks, dev_masks), support, quick, RunContext()).full_text is support
-    assert list(taught) == ["random words", "complement"]
+    assert list(taught) == ["independent reader", "complement"]
     taught.clear()
     whole = train_baselines(splits, replace(model, extractor=FullText()), (masks, dev_masks), None, quick, RunContext())
     assert whole == Baselines(majority=majority_label(splits.train))

@@ -215,8 +215,9 @@ def test_a_figure_may_show_runs_that_overrides_leave_out(problems: Problems) -> 
 
 
 def test_a_figure_can_show_everything_that_is_measured(grid: Writer) -> None:
-    path = grid({"scorer": "attention"}, {"method": "lei"}, settings={"epochs": 1})
+    path = grid({"scorer": "gradient"}, {"method": "lei"}, settings={"epochs": 1, "audit": True})
     assert run(path).failures == {}
     of_scores, of_gate = (set(report["figures"]) for report in read_reports(path))
-    assert of_gate == set(METRICS)  # the toy corpus has human rationales
+    assert of_gate | of_scores == set(METRICS)  # the toy corpus has human rationales
     assert of_gate - of_scores == {"kept by gate"}
+    assert of_scores - of_gate == {"accuracy, runner-up", "accuracy, random class"}

@@ -294,6 +294,40 @@ def test_a_grid_measures_what_training_does(
     assert len({row["macro-F1"] for row in measured}) > 3  # models that learned nothing would agree too easily
 
 
+def test_an_audited_grid_trains_one_reader_and_measures_what_an_audit_does(
+    grid: Writer, toy: Splits, encoders: dict[str, Path], tmp_path: Path, epochs: Epochs
+) -> None:
+    settings = small.settings(encoders["bert"], epochs=4)
+    rows = (
+        {"name": "gradient", "scorer": "gradient", "seed": [0, 1]},
+        {"name": "attention", "scorer": "attention"},
+        {"name": "lei", "method": "lei"},
+        {"name": "independent", "scorer": "gradient", "predictor": "independent", "seed": [0, 1]},
+    )
+    write_toy(tmp_path / "toy", toy, 96, 32)
+    corpora = {"toy": {"data": "toy"}}
+    plain_keys = {*run_keys(grid(*rows[:1], settings=settings, corpora=corpora))}
+    path = grid(*rows, settings={**settings, "audit": True}, corpora=corpora)
+    assert not plain_keys & {*run_keys(path)}  # reports of the same runs without an audit have fewer measures
+    assert run(path).failures == {}
+    # The reader of seed 0 judges all others, and is the predictor of a run.
+    assert epochs.count("independent reader") == 2 * settings["epochs"]
+    store = RunStore(tmp_path / "runs")
+    gradient, _, attention, lei, independent, _ = metrics(store, run_keys(path)).values()
+    assert {"reader macro-F1", "reader agreement"} <= attention.keys() & lei.keys()
+    assert "accuracy, runner-up" not in attention.keys() | lei.keys()
+    assert (independent["reader macro-F1"], independent["reader agreement"]) == (independent["macro-F1"], 1.0)
+    assert independent["reader macro-F1"] == gradient["reader macro-F1"]
+    given = {**settings, "seed": 0, "audit": True, "progress": SILENT}
+    report = small.reported(train(str(tmp_path / "toy"), scorer="gradient", **given).report)
+    [row] = [row for row in report.rows if row.name == "independent reader"]
+    assert row.macro_f1 == gradient["reader macro-F1"]
+    [verdict] = [item for item in report.verdicts if item.name == "target class"]
+    for name in ("runner-up", "random class"):
+        [line] = [line for line in verdict.evidence if re.match(rf"Words for \w+ {name}: ", line)]
+        assert f"accuracy {gradient[f'accuracy, {name}']:.3f}, " in line
+
+
 def test_a_grid_measures_unread_words(grid: Writer, toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
     def longer(example: Example) -> Example:
         return Example(Document.from_words(example.document.words * 10, (), example.document.id), example.label)

@@ -1,6 +1,7 @@
 """Models that FRESH makes, also for rationales of any length."""
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
 from fresh.errors import DataError
-from fresh.methods.config import Range
+from fresh.methods.config import FreshConfig, Range
 from fresh.methods.fresh import train, train_seeds
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -18,6 +19,7 @@ from fresh.selection.discretizers import Contiguous, TopK, budget
 from fresh.selection.extractors import FullText, SaliencyExtractor, with_ratio
 from small import Configure
 
+SCORERS = ("attention", "gradient", "integrated_gradients")
 RANGE = Range(0.05, 0.5)
 
 
@@ -52,6 +54,41 @@ def test_more_folds_than_documents_are_refused_before_any_training(
     monkeypatch.delattr(SupportModel, "train_many")
     with pytest.raises(DataError, match=r"^folds=1000 is more than the \d+ different training documents"):
         train(toy, configure(epochs=1, folds=1000))
+
+
+# A predictor that has never seen a choice of the extractor
+
+
+def test_an_independent_predictor_is_the_same_for_every_scorer_and_reads_any_words(
+    toy: Splits, configure: Configure
+) -> None:
+    splits = small.some(toy, 24, 8)
+    models = [train(splits, configure(epochs=1, predictor="independent", scorer=name)).model for name in SCORERS]
+    assert all(model.ratios == (0.05, 1.0) for model in models)
+    for mask in (Mask.full(36), Mask.from_spans([(0, 1)], 36), Mask.from_spans([(3, 5), (20, 36)], 36)):
+        [first, *others] = [model.predictor.predict([LONG.cut(mask)]) for model in models]
+        assert all(answers == first for answers in others)
+    masks = {tuple(model.explain(LONG).mask.kept.tolist()) for model in models}
+    assert len(masks) == len(SCORERS)
+    assert models[0].explain(LONG, ratio=1.0).rationale.words == LONG.words
+    # Each seed has a reader of its own.
+    [other] = train_seeds(splits, configure(epochs=1, predictor="independent"), [7])
+    assert other.predictor.predict([LONG.cut(Mask.full(36))]) != models[0].predictor.predict([LONG.cut(Mask.full(36))])
+
+
+@pytest.mark.parametrize(
+    ("settings", "ratios"),
+    [
+        ({"ratio": "0.1:0.5"}, (0.1, 0.5)),
+        ({"ratio": 0.02, "discretizer": "contiguous"}, (0.02, 1.0)),
+        ({"discretizer": "threshold"}, None),
+        ({"discretizer": "global_top_k"}, None),
+    ],
+)
+def test_an_independent_predictor_serves_all_ratios_that_can_be_chosen(
+    settings: dict[str, Any], ratios: tuple[float, float] | None
+) -> None:
+    assert FreshConfig(predictor="independent", **settings).served_ratios == ratios
 
 
 # Rationales of any length

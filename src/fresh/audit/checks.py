@@ -98,7 +98,7 @@ def audit(  # noqa: PLR0913
     :param seed: Seeds every random choice.
     :param explained: Reported explanations of the examples, to be checked, in the batches of ``explain_stream``. By
         default, the model explains the examples now.
-    :param reader: An independent reader of the same corpus (see `fresh.methods.train_independent`).
+    :param reader: An independent reader of the same corpus; by default that of the model, if it has one.
     """
     if not examples:
         raise ValueError("examples must have at least one document to audit with.")
@@ -121,7 +121,7 @@ def audit(  # noqa: PLR0913
         advance(1, "")
     verdicts += [
         check_target_class(model, examples, explained, seed, progress),
-        check_independent(model.labels, examples, explained, reader),
+        check_independent(model, examples, explained, reader or model.reader),
         check_stability(model, explained, seed, progress),
         check_splits(examples, others, "" if model.report is None else model.report.measured_on),
         check_content(explained),

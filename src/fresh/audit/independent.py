@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from fresh.document import Example, Explanation, Mask
 from fresh.evaluation.baselines import majority_label
 from fresh.evaluation.evaluation import GoldLabels
+from fresh.methods.independent import is_independent
 from fresh.metrics import bootstrap
 from fresh.metrics.classification import macro_f1
 from fresh.metrics.significance import compare_macro_f1
 from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Verdict
 
 NAME = "independent reader"
@@ -20,17 +22,19 @@ MIN_SKILL = 0.5
 
 
 def check_independent(
-    labels: Sequence[str], examples: Sequence[Example], explained: Sequence[Explanation], reader: Predictor | None
+    model: Rationalizer, examples: Sequence[Example], explained: Sequence[Explanation], reader: Predictor | None
 ) -> Verdict:
     """Compare the predictor with the independent reader on the same rationales.
 
-    :param labels: The labels of the model.
     :param reader: The predictor of random words (see `fresh.methods.independent`).
     """
+    if is_independent(model):
+        says = "The predictor was trained on random words, without any extractor, so it cannot know a code of one."
+        return Verdict(NAME, "holds", says)
     if reader is None:
-        return Verdict(
-            NAME, "not run", "No independent reader was given: train one with fresh.methods.train_independent."
-        )
+        says = "The model has no independent reader: train one with fresh.methods.train_independent."
+        return Verdict(NAME, "not run", says)
+    labels = model.labels
     gold, own = GoldLabels.of(examples, labels), [item.prediction.label for item in explained]
     wholes = [item.document.cut(Mask.full(len(item.document.words))) for item in explained]
     read, full = (

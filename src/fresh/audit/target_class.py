@@ -60,17 +60,14 @@ def check_target_class(
             says = f"The custom scorer {record['class']} cannot explain a given class."
         return Verdict(NAME, "not run", says)
     documents, gold = [example.document for example in examples], [example.label for example in examples]
-    # The runner-up of the support model, not of the predictor: the scorer explains the class of the support model. Gold
-    # labels play no part, so the words do not become better than the model could select.
-    runners_up = [_runner_up(prediction) for prediction in scorer.support.predict(documents)]
-    sampled = np.random.default_rng(seed).integers(len(model.labels), size=len(documents))
+    targets = other_targets(scorer, documents, seed)
 
-    def select(name: str, targets: Sequence[str]) -> _Outcome:
-        masks = select_masks(extractor.discretizer, _score_for(scorer, documents, targets, progress))
+    def select(name: str) -> _Outcome:
+        masks = select_masks(extractor.discretizer, score_for(scorer, documents, targets[name], progress))
         rationales = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
         predicted = [prediction.label for prediction in model.predictor.predict(rationales)]
         # Documents with words for another class than the prediction: the others show nothing.
-        others = [row for row in zip(predictions, targets, predicted, strict=True) if row[0] != row[1]]
+        others = [row for row in zip(predictions, targets[name], predicted, strict=True) if row[0] != row[1]]
         n_other, n_same = len(others), sum(item.mask == mask for item, mask in zip(explained, masks, strict=True))
         n_kept = sum(label == own for own, _, label in others)
         n_followed = sum(label == target for _, target, label in others)  # others change to a third class
@@ -86,8 +83,7 @@ def check_target_class(
 
     predictions = [item.prediction.label for item in explained]
     own_accuracy, own_f1 = accuracy(gold, predictions), macro_f1(gold, predictions, model.labels)
-    runner_up = select(RUNNER_UP, runners_up)
-    random = select(RANDOM, [model.labels[number] for number in sampled])
+    runner_up, random = select(RUNNER_UP), select(RANDOM)
     own = f"Words for {PREDICTED}: accuracy {own_accuracy:.3f}, macro-F1 {own_f1:.3f}."
     lines = [own, runner_up.sentence, random.sentence]
     if runner_up.n_same == len(examples) or not (runner_up.n_other and random.n_other):
@@ -108,13 +104,23 @@ def check_target_class(
     return Verdict(NAME, "holds", f"{says}: at least half of the predictions stay.", tuple(lines))
 
 
+def other_targets(scorer: TargetedScorer, documents: Sequence[Document], seed: int) -> dict[str, list[str]]:
+    """Name classes of each document that words can be selected for, besides the predicted one."""
+    # The runner-up of the support model, not of the predictor: the scorer explains the class of the support model. Gold
+    # labels play no part, so the words do not become better than the model could select.
+    labels = scorer.support.classifier.labels
+    sampled = np.random.default_rng(seed).integers(len(labels), size=len(documents))
+    runners_up = [_runner_up(prediction) for prediction in scorer.support.predict(documents)]
+    return {RUNNER_UP: runners_up, RANDOM: [labels[number] for number in sampled]}
+
+
 def _runner_up(prediction: Prediction) -> str:
     # In a tie, `max` takes the earlier label.
     others = [label for label in prediction.probabilities if label != prediction.label]
     return max(others, key=prediction.probabilities.__getitem__)
 
 
-def _score_for(
+def score_for(
     scorer: TargetedScorer, documents: Sequence[Document], targets: Sequence[str], progress: Progress
 ) -> list[Saliency]:
     """Score each document for its own target; those of one target together."""

@@ -37,7 +37,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--device": {"default": "auto", "metavar": "NAME", "help": "auto (default), cpu, cuda, cuda:1 or mps"},
     "--reader": {
         "metavar": "FOLDER",
-        "help": "Independent reader of the same corpus, which fresh.methods.train_independent trained",
+        "help": "Independent reader that fresh.methods.train_independent trained (default: the model's own)",
     },
     "--ratio": {"type": float, "metavar": "X", "help": "Share of the words to read, of a model for a range of ratios"},
     "--where": {"action": "append", "metavar": "NAME=VALUES", "help": "Only runs with these values; can be repeated"},
@@ -167,7 +167,8 @@ def load_model(args: argparse.Namespace) -> "Rationalizer":
     """Load the model of a command."""
     from fresh.rationalizer import Rationalizer
 
-    return Rationalizer.from_pretrained(args.model, device=args.device)
+    # Commands that ask an independent reader take the one of the model by default.
+    return Rationalizer.from_pretrained(args.model, device=args.device, reader="reader" in args)
 
 
 def load_reader(args: argparse.Namespace, model: "Rationalizer") -> "Predictor | None":

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 
@@ -12,6 +11,8 @@ from fresh.attribution.support_model import SupportModel, text_of
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.warnings import document_tokenizer
+from fresh.methods.independent import is_independent, shared_config, train_readers
+from fresh.methods.rationales import cut_examples
 from fresh.predictor import Predictor
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
@@ -26,14 +27,12 @@ class Baselines:
     """Models of the same kind that read other words, as far as they were trained."""
 
     full_text: SupportModel | Predictor | None = None
-    random: Predictor | None = None
-    """Reads random words, as many as a rationale has."""
+    independent: Predictor | None = None
+    """Reads the rationales, and as many random words; trained without any extractor (`fresh.methods.independent`)."""
     complement: Predictor | None = None
     """Reads the words that were not selected."""
     majority: str | None = None
     """The most frequent label of the training documents."""
-    independent: Predictor | None = None
-    """Reads the rationales themselves, but was trained without any extractor (see `fresh.methods.independent`)."""
 
 
 def is_baseline(model: Rationalizer) -> bool:
@@ -102,7 +101,7 @@ def train_baselines(
     config: ClassifierConfig,
     context: RunContext,
 ) -> Baselines:
-    """Train one predictor on random words, one on the complement, and one on full text if none was trained yet.
+    """Train an independent reader, a predictor of the complement, and one of full text if none was trained yet.
 
     :param masks: The words that the model selects in train and in dev.
     """
@@ -113,13 +112,12 @@ def train_baselines(
     documents = [[example.document for example in part] for part in examples]
 
     def train(name: str, chosen: Iterable[Sequence[Mask]]) -> Predictor:
-        pairs, dev_pairs = (
-            [(item.document.cut(mask), item.label) for item, mask in zip(part, own, strict=True)]
-            for part, own in zip(examples, chosen, strict=True)
-        )
+        pairs, dev_pairs = map(cut_examples, examples, chosen)
         return Predictor.train(pairs, dev_pairs, config, context.with_name(name))
 
-    contiguous, read = is_contiguous(model.extractor), [read_masks(model, part) for part in documents]
-    random = train("random words", map(random_masks, documents, masks, repeat(contiguous), read))
+    read = [read_masks(model, part) for part in documents]
+    reader = None
+    if not is_independent(model):
+        [reader] = train_readers(splits, [shared_config(config)], context)
     complement = train("complement", map(dropped_masks, read, masks))
-    return Baselines(full_text or train("full text", read), random, complement, majority)
+    return Baselines(full_text or train("full text", read), reader, complement, majority)

@@ -36,7 +36,7 @@ from fresh.selection.tagger import Tagger
 
 TAGGER_NAMES = {"lei": "Lei et al.", "bastings": "Bastings et al."}
 # Who reads random words and the complement: the predictor of the rationales, or one that was trained on such words.
-SAME, RETRAINED = "same predictor", "retrained"
+SAME, RETRAINED, READER = "same predictor", "retrained", "independent reader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure a model on labeled documents.
 
-    :param baselines: Where one for random words or for the complement is missing, the predictor of the model reads
-        them; where one for full text is missing, the support model does, if there is one.
+    :param baselines: By default, the independent reader is that of the model, if it has one. Random words, where there
+        is none, and the complement are read by the predictor of the model, full text by the support model.
     """
     if not examples:
         raise ValueError("examples must have at least one document to evaluate on.")
@@ -73,6 +73,8 @@ def evaluate(
     baselines = baselines or Baselines()
     if baselines.full_text is None and isinstance(model.extractor, SaliencyExtractor):
         baselines = replace(baselines, full_text=model.extractor.support)
+    if baselines.independent is None:
+        baselines = replace(baselines, independent=model.reader)
     documents, gold = [example.document for example in examples], GoldLabels.of(examples, model.labels)
     explained = explain_all(model, documents, progress, "explaining")
     answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
@@ -83,7 +85,7 @@ def evaluate(
     rows.append(replace(gold.masked_row(_describe(model), answers, masks), own=True))
     if baselines.independent is not None:
         predictions = baselines.independent.predict([item.rationale for item in explained])
-        rows.append(gold.masked_row("independent reader", predictions, masks))
+        rows.append(gold.masked_row(READER, predictions, masks))
     # A model that was trained for a range of lengths is measured at both ends, from the scores at hand.
     for ratio in model.ratios or ():
         saliencies = [item.saliency for item in explained if item.saliency is not None]
@@ -94,18 +96,15 @@ def evaluate(
     # From the words that were not selected, by who read them.
     complements: dict[str, list[Prediction]] = {}
     if not is_baseline(model):
-        for name, chosen, trained in (
-            (
-                "random words",
-                random_masks(documents, masks, is_contiguous(model.extractor), read),
-                baselines.random,
-            ),
-            ("complement", dropped_masks(read, masks), baselines.complement),
+        random = random_masks(documents, masks, is_contiguous(model.extractor), read)
+        for name, chosen, other, trained in (
+            ("random words", random, baselines.independent, f"random words, {READER}"),
+            ("complement", dropped_masks(read, masks), baselines.complement, "complement"),
         ):
             with progress.task(name, len(documents)) as advance:
-                predictions = (trained or model.predictor).predict(cut_all(documents, chosen))
+                predictions = (other or model.predictor).predict(cut_all(documents, chosen))
                 advance(len(documents), "")
-            rows.append(gold.masked_row(name if trained else f"{name}, {SAME}", predictions, chosen))
+            rows.append(gold.masked_row(trained if other else f"{name}, {SAME}", predictions, chosen))
         complements = {RETRAINED if baselines.complement else SAME: predictions}
     majority = baselines.majority or majority_label(examples)
     certain = Prediction(majority, {label: float(label == majority) for label in model.labels})

@@ -3,13 +3,15 @@
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from fresh._io import atomic_write
+from fresh.attribution import is_targeted
 from fresh.attribution.support_model import SupportModel
+from fresh.audit.target_class import other_targets, score_for
 from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
 from fresh.methods.bastings import Bastings
@@ -24,6 +26,7 @@ from fresh.training.loop import RunContext, inference_precision
 
 PARTS = ("train", "dev", "test")
 SCORES_FILE = "scores.npz"
+_OTHERS = "test scores for "
 DocumentKey = tuple[str, Words, Words]
 
 
@@ -33,6 +36,8 @@ class StoredScores:
 
     saliencies: Mapping[DocumentKey, Saliency]
     notes: tuple[str, ...] = ()  # warnings from the training of the support model
+    for_others: Mapping[str, Sequence[Saliency]] = field(default_factory=dict)
+    """Scores of the test documents for other classes than the predicted one, by the name of the class."""
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Look up the scores of documents."""
@@ -67,8 +72,13 @@ def gate_context(discretizer: str, context: RunContext) -> RunContext:
     return context if is_first or context.folder is None else replace(context, folder=context.folder / discretizer)
 
 
-def save_scores(folder: Path, splits: Splits, config: FreshConfig, support: SupportModel, context: RunContext) -> None:
-    """Score all documents in the precision of training, and write the scores and the training's notes to a file."""
+def save_scores(
+    folder: Path, splits: Splits, config: FreshConfig, support: SupportModel, context: RunContext, audit: bool = False
+) -> None:
+    """Score all documents in the precision of training, and write the scores and the training's notes to a file.
+
+    :param audit: Score the test documents for other classes too.
+    """
     scorer = build_scorer(config, support, None)
     arrays: dict[str, np.ndarray] = {"notes": np.array(context.notes, dtype=str)}
     for part in PARTS:
@@ -78,6 +88,12 @@ def save_scores(folder: Path, splits: Splits, config: FreshConfig, support: Supp
         arrays[f"{part} targets"] = np.array([saliency.target for saliency in saliencies])
         # -1 for documents that were read as a whole: an array of integers has no None.
         arrays[f"{part} read"] = np.array([-1 if item.n_read is None else item.n_read for item in saliencies])
+    if audit and is_targeted(scorer):
+        documents = [example.document for example in splits.test]
+        with inference_precision(support.classifier, config.train):
+            for name, targets in other_targets(scorer, documents, config.train.seed).items():
+                saliencies = score_for(scorer, documents, targets, context.progress)
+                arrays[f"{_OTHERS}{name}"] = np.concatenate([saliency.scores for saliency in saliencies])
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / SCORES_FILE) as place, place.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -88,7 +104,13 @@ def load_scores(folder: Path, splits: Splits) -> StoredScores | None:
     try:
         with np.load(folder / SCORES_FILE, allow_pickle=False) as arrays:
             saliencies = {key: own for part in PARTS for key, own in _read_part(arrays, part, splits)}
-            return StoredScores(saliencies, tuple(arrays["notes"].tolist()))
+            ends = np.cumsum([len(example.document.words) for example in splits.test])
+            others = {
+                name.removeprefix(_OTHERS): [Saliency(scores, "") for scores in np.split(arrays[name], ends[:-1])]
+                for name in arrays.files
+                if name.startswith(_OTHERS)
+            }
+            return StoredScores(saliencies, tuple(arrays["notes"].tolist()), others)
     # Which of these numpy raises depends on where a file is cut off, or on which of its bytes has changed.
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None

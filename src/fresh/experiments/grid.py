@@ -11,12 +11,13 @@ from fresh.config import flatten
 from fresh.data.corpora import find_corpus
 from fresh.errors import ConfigError, DataError
 from fresh.experiments.results import TRIAL
-from fresh.methods.config import FreshConfig, FullTextConfig, GateConfig
+from fresh.methods.config import CutConfig, FreshConfig, FullTextConfig, GateConfig
+from fresh.methods.independent import shared_config
 from fresh.methods.rationales import trains_support
 from fresh.nn.encoder import identify_encoder
 from fresh.pipeline import RunSettings, resolve_settings
 from fresh.text import plural
-from fresh.training.config import FREE, LATER
+from fresh.training.config import FREE, LATER, ClassifierConfig
 
 Reads = Literal["rationale", "complement"]  # what the predictor of a run reads: the selected words, or all others
 N_SINGLE = 5  # invalid runs that are listed one by one; more are grouped by rows
@@ -63,6 +64,8 @@ class RunSpec:
     def key(self, run: RunSettings, digest: str) -> str:
         """Compute the name of the run's folder from everything that affects the result; `digest` is the corpus's."""
         about = {"corpus": self.corpus, "data": digest, "documents": self.documents, "reads": self.reads}
+        if run.config.audit:
+            about["audit"] = True  # its report has more measures than that of the same run without an audit
         return short_hash({**about, "method": self.method, "settings": key_settings(run)})
 
     def table_settings(self, run: RunSettings) -> dict[str, Any]:
@@ -136,6 +139,19 @@ def shares_scores(run: RunSettings) -> bool:
 def shares_support(run: RunSettings) -> bool:
     """Return whether a run uses, or is, a support model that it can share with other runs."""
     return isinstance(run.method, FullTextConfig) or shares_scores(run)
+
+
+def needs_reader(run: RunSettings) -> bool:
+    """Return whether a run uses an independent reader: as its predictor, or to be judged by it."""
+    config = run.method
+    is_own = isinstance(config, FreshConfig) and config.predictor == "independent"
+    return is_own or (run.config.audit and isinstance(config, CutConfig))
+
+
+def reader_config(config: ClassifierConfig) -> ClassifierConfig:
+    """Return the settings of the reader of a run: all runs of a corpus are judged by the same."""
+    is_own = isinstance(config, FreshConfig) and config.predictor == "independent"
+    return config if is_own else shared_config(config)
 
 
 def shares_gate(run: RunSettings) -> bool:

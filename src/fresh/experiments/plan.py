@@ -16,6 +16,8 @@ from fresh.experiments.grid import (
     describe_settings,
     invalid_runs,
     key_settings,
+    needs_reader,
+    reader_config,
     result_settings,
     shares_gate,
     shares_scores,
@@ -25,15 +27,16 @@ from fresh.experiments.grid import (
 from fresh.experiments.sources import Sources
 from fresh.experiments.store import RunStore
 from fresh.methods.baselines import keep_annotated
-from fresh.methods.config import FreshConfig
+from fresh.methods.config import CutConfig, FreshConfig
 from fresh.methods.fresh import check_ready
+from fresh.methods.independent import NAME as READER
 from fresh.methods.rationales import check_rationales, split_folds
 from fresh.nn.encoder import load_encoder
 from fresh.pipeline import RunSettings
 from fresh.progress import SILENT
 from fresh.training.config import FREE
 
-Kind = Literal["support", "gate", "scores", "run"]
+Kind = Literal["support", "gate", "scores", "reader", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,14 @@ class Task:
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)  # the settings that affect its result
     detail: str = field(default="", compare=False)  # how it differs from other tasks that would have the same name
 
+    def need(self, kind: Kind) -> str | None:
+        """Return the key of the task of a kind that must be done first, if any."""
+        return next((key for key in self.needs if key.startswith(f"{kind}-")), None)
+
     def __str__(self) -> str:
         spec = self.spec
         scorer = f" of {spec.settings['scorer']}" if "scorer" in spec.settings else ""
-        shared = {"support": SUPPORT, "gate": f"gate of {spec.method}", "scores": f"scores{scorer}"}
+        shared = {"support": SUPPORT, "gate": f"gate of {spec.method}", "scores": f"scores{scorer}", "reader": READER}
         parts = (spec.corpus, shared.get(self.kind, spec.row), self.detail, f"seed {spec.seed}")
         return ", ".join(filter(None, parts))
 
@@ -103,7 +110,8 @@ def tasks_of(spec: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
         assert isinstance(config, FreshConfig)
         known = asdict(config.scoring)
         scoring = {name: known[name] for name in scorer_settings(config.scorer) if name in known}
-        key = "scores-" + short_hash([*needs, config.scorer, scoring])
+        # For an audit, test is scored for other classes too.
+        key = "scores-" + short_hash([*needs, config.scorer, scoring, *["audit"] * run.config.audit])
         about = {"scorer": config.scorer, **scoring, **_support_settings(settings)}
         yield Task("scores", key, spec, needs, {**about, **common})
         needs = (key,)
@@ -115,6 +123,13 @@ def tasks_of(spec: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
         key = "gate-" + short_hash([*source, spec.method, identity])
         yield Task("gate", key, spec, needs, {**settings_of_gate, **common})
         needs = (key,)
+    if needs_reader(run):
+        assert isinstance(run.method, CutConfig)
+        config = reader_config(run.method)
+        own = {**_support_settings(identity), "train.seed": config.train.seed}
+        key = "reader-" + short_hash([*source, own, run.method.one_ratio])
+        yield Task("reader", key, spec, (), {**_support_settings(settings), "ratio": run.method.one_ratio, **common})
+        needs = (*needs, key)
     yield Task("run", spec.key(run, digest), spec, needs, {"method": spec.method, **settings, **common})
 
 

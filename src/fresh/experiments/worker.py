@@ -22,7 +22,7 @@ from fresh.errors import DataError
 from fresh.evaluation.evaluation import explain_all, share_unread
 from fresh.evaluation.measures import AGREEMENT_MEASURES, agreement_figures
 from fresh.experiments.artifacts import StoredScores, gate_context, is_trained, load_scores, save_scores, train_gate
-from fresh.experiments.grid import RunSpec, result_settings, shares_gate, shares_scores
+from fresh.experiments.grid import RunSpec, reader_config, result_settings
 from fresh.experiments.plan import Task, tasks_of
 from fresh.experiments.results import EXPLAIN_SECONDS
 from fresh.experiments.sources import Sources
@@ -30,6 +30,8 @@ from fresh.experiments.store import TIMES, BusyError, RunStore
 from fresh.methods.baselines import train_full_text
 from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.fresh import train_scored
+from fresh.methods.independent import NAME as READER
+from fresh.methods.independent import train_readers
 from fresh.methods.rationales import cut_examples, has_rationale, score_and_cut
 from fresh.methods.registry import MethodResult, train_method
 from fresh.metrics.bootstrap import macro_f1_interval, number_labels, number_texts
@@ -41,7 +43,7 @@ from fresh.pipeline import RunSettings
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
-from fresh.selection.extractors import SaliencyExtractor
+from fresh.selection.extractors import SaliencyExtractor, select_masks
 from fresh.selection.tagger import Tagger
 from fresh.training.config import TrainConfig
 from fresh.training.feature_cache import FeatureStore
@@ -51,6 +53,7 @@ CHECKPOINT_SECONDS = 60.0  # seconds between two checkpoints of a network; many 
 METRICS = (
     *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
     *AGREEMENT_MEASURES,
+    *("reader macro-F1", "reader agreement", "accuracy, runner-up", "accuracy, random class"),
 )
 """Everything that is measured on a run, except durations."""
 
@@ -75,6 +78,8 @@ class Worker:
     sources: Sources = field(init=False)
     feature_store: tuple[str, FeatureStore] | None = None
     """The digest of a corpus, and the output of frozen layers for its documents."""
+    reader: tuple[str, Predictor] | None = None
+    """The key of an independent reader, and the reader."""
     progress: Progress = SILENT
 
     def __post_init__(self) -> None:
@@ -96,7 +101,7 @@ class Worker:
             message = f"{type(error).__name__}: {describe_error(error)}"
             seconds = time.perf_counter() - started
             if is_out_of_memory(error):
-                self.feature_store = None  # it may be most of the memory that this process holds
+                self.feature_store = self.reader = None  # they may be most of the memory that this process holds
                 return Outcome("crowded", message, seconds, traceback.format_exc())
             if task.kind == "run":
                 with contextlib.suppress(OSError):  # a full disk may be the reason; the outcome has the message too
@@ -125,8 +130,16 @@ class Worker:
                 return False
             self.store.save_report(task.key, self._make_report(task, run, digest))
             remove_folder(self.store.run_folder(task.key) / "partial")
-            if shares_gate(run) and self._is_gate_used_up(spec, digest):
-                self.store.remove_shared(*task.needs)  # a network, which no other run needs
+            gate = task.need("gate")
+            if gate is not None and self._is_gate_used_up(spec, digest):
+                self.store.remove_shared(gate)  # a network, which no other run needs
+            return True
+        if task.kind == "reader":
+            config = reader_config(run.method)
+            context = self._context(self.store.shared_folder(task.key), run, digest, whole=False).with_name(READER)
+            if is_trained(config.train, context):
+                return False
+            train_readers(self.sources.usable_splits(spec, run), [config], context)
             return True
         return (self._do_gate if task.kind == "gate" else self._do_scores)(task, run, digest)
 
@@ -157,7 +170,7 @@ class Worker:
         # Two processes must not train in one folder. A complete network is only read, which needs no lock.
         with contextlib.nullcontext() if is_trained(run.method.train, context) else self.store.claim(key):
             support = SupportModel.train(splits.train, splits.dev, run.method, context)
-        save_scores(folder, splits, run.method, support, context)
+        save_scores(folder, splits, run.method, support, context, run.config.audit)
         return True
 
     def _context(self, folder: Path, run: RunSettings, digest: str, whole: bool = True) -> RunContext:
@@ -177,15 +190,16 @@ class Worker:
     def _make_report(self, task: Task, run: RunSettings, digest: str) -> dict[str, Any]:
         started, spec = time.perf_counter(), task.spec
         splits, scores = self.sources.usable_splits(spec, run), None
-        if shares_scores(run):
-            scores = load_scores(self.store.shared_folder(*task.needs), splits)
+        if (scores_key := task.need("scores")) is not None:
+            scores = load_scores(self.store.shared_folder(scores_key), splits)
             if scores is None:
                 raise ValueError("The scores of this run are missing or damaged. Retry failed runs: retry=True.")
-        context = self._run_context(task, run, digest)
+        context, reader = self._run_context(task, run, digest), self._find_reader(task, run, splits, digest)
         if spec.reads == "complement":
             metrics, times = _measure_complement(splits, run, scores, context)
         else:
-            metrics, times = measure(splits, train(splits, spec, run, scores, context), run.method.train)
+            result = train(splits, spec, run, scores, context, reader)
+            metrics, times = measure(splits, result, run.method.train, reader if run.config.audit else None)
         shared = [planned.key for planned in tasks_of(spec, run, digest) if planned.kind != "run"]
         return {
             "key": task.key,
@@ -213,18 +227,27 @@ class Worker:
             },
         }
 
+    def _find_reader(self, task: Task, run: RunSettings, splits: Splits, digest: str) -> Predictor | None:
+        key = task.need("reader")
+        if key is not None and (self.reader is None or self.reader[0] != key):
+            context = self._context(self.store.shared_folder(key), run, digest, whole=False)
+            [reader] = train_readers(splits, [reader_config(run.method)], context)  # only reads one that is trained
+            self.reader = key, reader
+        return None if key is None or self.reader is None else self.reader[1]
+
     def _run_context(self, task: Task, run: RunSettings, digest: str) -> RunContext:
         # Its own folder, or that of the shared network if it is trained already.
         method = task.spec.method
         tags = isinstance(run.method, FreshConfig) and run.method.tagging.has_tagger
-        whole = method not in ("random", "human") and (tags or not shares_scores(run))
+        whole = method not in ("random", "human") and (tags or task.need("scores") is None)
         own = self._context(self.store.run_folder(task.key) / "partial", run, digest, whole)
         own = replace(own, retention="nothing")  # the report follows at once
         # A full-text run is its support model, and a gate is cut after training: neither is trained twice.
         if isinstance(run.method, FullTextConfig):
             shared = replace(own, name=SUPPORT, folder=self.store.shared_folder(*task.needs))
-        elif isinstance(run.method, GateConfig) and task.needs:
-            folder = self.store.shared_folder(*task.needs)
+        elif (gate := task.need("gate")) is not None:
+            assert isinstance(run.method, GateConfig)
+            folder = self.store.shared_folder(gate)
             shared = gate_context(run.method.discretizer, replace(own, name=method, folder=folder))
         else:
             return own
@@ -232,18 +255,29 @@ class Worker:
 
 
 def train(
-    splits: Splits, spec: RunSpec, run: RunSettings, scores: StoredScores | None, context: RunContext
+    splits: Splits,
+    spec: RunSpec,
+    run: RunSettings,
+    scores: StoredScores | None,
+    context: RunContext,
+    reader: Predictor | None = None,
 ) -> MethodResult:
     """Train the model of a run."""
     if scores is not None and isinstance(run.method, FreshConfig):
-        return train_scored(splits, run.method, scores, context)
+        own = reader if run.method.predictor == "independent" else None
+        return train_scored(splits, run.method, scores, context, own)
     if isinstance(run.method, FullTextConfig):
         return train_full_text(splits, run.method, context, SUPPORT)
     return train_method(spec.method, splits, run.method, context, None)
 
 
-def measure(splits: Splits, result: MethodResult, config: TrainConfig) -> tuple[dict[str, float], dict[str, float]]:
-    """Measure a model on test and on dev, in the precision of its training, and list metrics and durations."""
+def measure(
+    splits: Splits, result: MethodResult, config: TrainConfig, reader: Predictor | None = None
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Measure a model on test and on dev, in the precision of its training, and list metrics and durations.
+
+    :param reader: An independent reader of the corpus, for an audit.
+    """
     model, documents = result.model, [example.document for example in splits.test]
     scorer = model.extractor.scorer if isinstance(model.extractor, SaliencyExtractor) else None
     networks = [model.predictor.classifier, *([scorer.network] if isinstance(scorer, Tagger) else [])]
@@ -262,8 +296,31 @@ def measure(splits: Splits, result: MethodResult, config: TrainConfig) -> tuple[
         **agreement(splits.test, explanations),
         **({} if result.kept_by_gate is None else {"kept by gate": result.kept_by_gate}),
         "unread": unread,
+        **({} if reader is None else _audit(splits, result, explanations, reader, config)),
     }
     return metrics, {EXPLAIN_SECONDS: seconds}
+
+
+def _audit(
+    splits: Splits,
+    result: MethodResult,
+    explanations: Sequence[Explanation],
+    reader: Predictor,
+    config: TrainConfig,
+) -> dict[str, float]:
+    # What an independent reader understands, and accuracy with words for other classes than the predicted one.
+    predictor, extractor = result.model.predictor, result.model.extractor
+    with inference_precision(reader.classifier, config):
+        gold, read = _labels(splits.test, reader.predict([item.rationale for item in explanations]))
+    agreeing = [item.prediction.label == label for item, label in zip(explanations, read, strict=True)]
+    figures = {"reader macro-F1": macro_f1(gold, read, splits.labels), "reader agreement": sum(agreeing) / len(read)}
+    if isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, StoredScores):
+        for name, saliencies in extractor.scorer.for_others.items():
+            rationales = cut_examples(splits.test, select_masks(extractor.discretizer, saliencies))
+            with inference_precision(predictor.classifier, config):
+                predicted = predictor.predict([rationale for rationale, _ in rationales])
+            figures[f"accuracy, {name.split(maxsplit=1)[1]}"] = accuracy(*_labels(splits.test, predicted))
+    return figures
 
 
 def _measure_complement(

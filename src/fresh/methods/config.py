@@ -12,6 +12,7 @@ from fresh.data.config import DataConfig
 from fresh.selection.discretizers import DISCRETIZERS, Discretizer, TopK
 from fresh.training.config import ClassifierConfig
 
+_LEAST_RATIO = 0.05  # that an independent predictor serves
 RATIO_DISCRETIZERS = ("top_k", "contiguous")  # they keep the ratio in each document
 
 
@@ -132,6 +133,9 @@ class FreshConfig(CutConfig):
     folds: int = 1
     """Number of folds of the training documents; the rationales of each fold come from networks that are trained on the
     other folds. With 1, all rationales come from a network that is trained on all documents."""
+    predictor: Literal["own", "independent"] = "own"
+    """What answers: a predictor that is trained on the extractor's rationales (own), or one that is trained on random
+    words and has never seen a choice of the extractor (independent). The latter serves every ratio from 0.05 to 1."""
     scoring: ScorerConfig = field(default_factory=ScorerConfig)
     tagging: TaggerConfig = field(default_factory=TaggerConfig)
 
@@ -156,10 +160,28 @@ class FreshConfig(CutConfig):
             else None,
             "folds has no effect with scorer=random. Leave it out." if self.folds > 1 and is_random else None,
             _check_whole(self, "Random words are sampled from whole documents") if is_random else None,
+            *self._check_independent(),
             "A tagger cannot learn to find random words. Choose another scorer."
             if tagging.has_tagger and is_random and tagging.human < 1
             else None,
         )
+
+    def _check_independent(self) -> list[str | None]:
+        if self.predictor == "own":
+            return []
+        return [
+            _check_whole(self, "predictor=independent learns from words of whole documents"),
+            "folds has no effect with predictor=independent, which never sees a rationale. Leave it out."
+            if self.folds > 1
+            else None,
+        ]
+
+    @property
+    def served_ratios(self) -> Range | None:
+        """The range of ratios that the predictor serves, if there is one."""
+        if self.ratios or self.predictor == "own" or self.discretizer not in RATIO_DISCRETIZERS:
+            return self.ratios
+        return Range(min(_LEAST_RATIO, self.one_ratio), 1.0)
 
 
 @dataclass(frozen=True, slots=True)

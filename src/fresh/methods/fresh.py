@@ -9,6 +9,7 @@ from fresh.attribution import Scorer, ScorerFactory
 from fresh.attribution.support_model import SUPPORT, SupportModel
 from fresh.data.splits import Splits
 from fresh.methods.config import FreshConfig
+from fresh.methods.independent import train_readers
 from fresh.methods.rationales import (
     ScoredSplits,
     build_scorer,
@@ -44,11 +45,16 @@ def train_seeds(
     return [result.model for result in _train_all(splits, configs, context or RunContext(), None)]
 
 
-def train_scored(splits: Splits, config: FreshConfig, scorer: Scorer, context: RunContext) -> MethodResult:
-    """Train with a scorer that needs no support model, such as one that looks scores up."""
+def train_scored(
+    splits: Splits, config: FreshConfig, scorer: Scorer, context: RunContext, reader: Predictor | None = None
+) -> MethodResult:
+    """Train with a scorer that needs no support model, such as one that looks scores up.
+
+    :param reader: The predictor, for predictor=independent, if it is trained already.
+    """
     own = context.with_name(SUPPORT)
     scored = score_and_cut(splits, config, make_final_scorer(splits, config, lambda: scorer, own), own, None)
-    [result] = _train_predictors(splits, [config], [scored], [None], context)
+    [result] = _train_predictors(splits, [config], [scored], [None], context, [reader] if reader else None)
     return result
 
 
@@ -84,14 +90,19 @@ def _train_predictors(
     scored: Sequence[ScoredSplits],
     supports: Sequence[SupportModel | None],
     context: RunContext,
+    readers: Sequence[Predictor] | None = None,
 ) -> list[MethodResult]:
-    pairs = [
-        cut_splits(splits, each.masks(), each.dev_masks())
-        if config.ratios is None
-        else cut_to_many_lengths(splits, each, config, config.ratios)
-        for config, each in zip(configs, scored, strict=True)
-    ]
-    predictors = Predictor.train_many(pairs, configs, context.with_name("predictor"))
+    predictors = readers
+    if predictors is None and configs[0].predictor == "independent":
+        predictors = train_readers(splits, configs, context)
+    elif predictors is None:
+        pairs = [
+            cut_splits(splits, each.masks(), each.dev_masks())
+            if config.ratios is None
+            else cut_to_many_lengths(splits, each, config, config.ratios)
+            for config, each in zip(configs, scored, strict=True)
+        ]
+        predictors = Predictor.train_many(pairs, configs, context.with_name("predictor"))
     results = []
     for config, each, predictor, support in zip(configs, scored, predictors, supports, strict=True):
         model = make_rationalizer("fresh", splits, config, each.extractor, predictor)

@@ -5,8 +5,11 @@ harmless words it selects. A predictor that was trained on random words of the s
 has learned no such code. It is kept as a model that reads every word of what it is given.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +18,7 @@ from fresh.data.splits import Splits
 from fresh.document import Example, Mask
 from fresh.errors import ModelError
 from fresh.methods.config import CutConfig
+from fresh.methods.rationales import cut_examples
 from fresh.methods.registry import settings_record
 from fresh.predictor import Predictor
 from fresh.rationale import Rationale
@@ -25,32 +29,47 @@ from fresh.training.config import ClassifierConfig
 from fresh.training.fit import TrainingPairs
 from fresh.training.loop import RunContext
 
+SomeConfig = TypeVar("SomeConfig", bound=ClassifierConfig)
 METHOD, NAME = "independent", "independent reader"
-_N_VERSIONS = 8  # of each training document, which the epochs read in turn
+_N_VERSIONS = 8  # of each training document at most, which the epochs read in turn
 
 
 def train_independent(splits: Splits, config: ClassifierConfig, context: RunContext | None = None) -> Rationalizer:
-    """Train a predictor on random words of the documents: half of the time as many as a rationale has.
+    """Train an independent reader as a model of its own, for models that were trained without one.
 
-    :param config: Settings of a method. The seed plays no part, so that runs that differ in it share a reader.
+    :param config: Settings of a method. The seed plays no part, as in `shared_config`.
     """
-    generator = np.random.default_rng(0)
-    ratio = config.one_ratio if isinstance(config, CutConfig) else CutConfig().one_ratio
-
-    def cut(examples: tuple[Example, ...]) -> list[tuple[Rationale, str]]:
-        return [
-            (item.document.cut(sample_mask(len(item.document.words), ratio, generator)), item.label)
-            for item in examples
-        ]
-
-    own = ClassifierConfig(config.network, replace(config.train, seed=0))
-    versions = [pair for _ in range(_N_VERSIONS) for pair in cut(splits.train)]
-    data = TrainingPairs(versions, cut(splits.dev), _N_VERSIONS)
-    [predictor] = Predictor.train_many([data], [own], (context or RunContext()).with_name(NAME))
+    shared = shared_config(config)
+    [predictor] = train_readers(splits, [shared], context or RunContext())
     needs_query = bool(splits.train[0].document.query)
-    settings = settings_record(METHOD, own)
+    settings = settings_record(METHOD, ClassifierConfig(shared.network, shared.train))
     texts = TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
     return Rationalizer(FullText(), predictor, settings, needs_query, fingerprints=texts)
+
+
+def shared_config(config: SomeConfig) -> SomeConfig:
+    """Return the settings of a reader that judges other predictors: with one seed, so that all runs can share it."""
+    return replace(config, train=replace(config.train, seed=0))
+
+
+def train_readers(splits: Splits, configs: Sequence[ClassifierConfig], context: RunContext) -> list[Predictor]:
+    """Train a predictor on random words of the documents for each of several settings, such as seeds, side by side."""
+    data = []
+    for config in configs:
+        generator = np.random.default_rng(config.train.seed)
+        ratio = config.one_ratio if isinstance(config, CutConfig) else CutConfig().one_ratio
+        cut = partial(_cut_at_random, ratio=ratio, generator=generator)
+        n_versions = min(_N_VERSIONS, config.train.epochs)
+        versions = [pair for _ in range(n_versions) for pair in cut(splits.train)]
+        data.append(TrainingPairs(versions, cut(splits.dev), n_versions))
+    return Predictor.train_many(data, configs, context.with_name(NAME))
+
+
+def _cut_at_random(
+    examples: Sequence[Example], ratio: float, generator: np.random.Generator
+) -> list[tuple[Rationale, str]]:
+    masks = [sample_mask(len(example.document.words), ratio, generator) for example in examples]
+    return cut_examples(examples, masks)
 
 
 def sample_mask(n_words: int, ratio: float, generator: np.random.Generator) -> Mask:
@@ -63,6 +82,11 @@ def sample_mask(n_words: int, ratio: float, generator: np.random.Generator) -> M
     else:
         kept[generator.choice(n_words, n_kept, replace=False)] = True
     return Mask(kept)
+
+
+def is_independent(model: Rationalizer) -> bool:
+    """Say whether the predictor of a model is itself an independent reader."""
+    return model.settings.get("predictor") == METHOD or model.settings.get("method") == METHOD
 
 
 def find_mismatch(reader: Rationalizer, model: Rationalizer) -> str | None:

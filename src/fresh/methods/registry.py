@@ -87,7 +87,7 @@ def make_rationalizer(
     name: str, splits: Splits, config: ClassifierConfig, extractor: Extractor, predictor: Predictor
 ) -> Rationalizer:
     """Join both halves of a model, and record the settings that they were trained with."""
-    ratios = config.ratios if isinstance(config, CutConfig) else None
+    ratios = config.served_ratios if isinstance(config, FreshConfig) else None
     has_queries = bool(splits.train[0].document.query)
     return Rationalizer(extractor, predictor, settings_record(name, config), has_queries, ratios=ratios)
 
