@@ -307,6 +307,7 @@ TOP_K = {"name": "top_k", "ratio": 0.2}
         (scored_by("lime", samples=10**9), f"{LOAD} .*samples must be at most 10000, got 1000000000"),
         (scored_by("kernel_shap", samples="x"), f"{LOAD} .*samples must be a whole number, got 'x'"),
         (scored_by("attention_gradient", layer="x"), f"{LOAD} .*layer must be a whole number or 'all', got 'x'"),
+        (scored_by("occlusion", evidence="x"), f"{LOAD} .*evidence must be 'for' or 'both', got 'x'"),
         (scored_by("attention", layer=9), f"{LOAD} .*layer .*-2 .*1.*got 9"),
         (scored_by("attention", layer="all"), f"{LOAD} .*layer must be a number for the scorer attention, got all"),
         (scored_by("crystal_ball"), "uses the scorer crystal_ball, which this version does not know"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from fresh.attribution import SCORERS, make_scorer, needs_support, scorer_to_dict
+from fresh.attribution import SCORERS, make_scorer, needs_support, scorer_settings, scorer_to_dict, with_target
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.perturbation import Occlusion, _group
 from fresh.attribution.support_model import SupportModel
@@ -19,6 +19,7 @@ from fresh.document import Document
 from fresh.errors import MissingExtraError
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Pooling
+from fresh.nn.tokenizer import LongPolicy
 from fresh.selection.discretizers import TopK
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.feature_cache import FeatureStore
@@ -28,6 +29,7 @@ from tiny import ARCHITECTURES, WORDS
 from toy import DECIDING
 
 SLOW = ("lime", "kernel_shap")
+SIGNED = [name for name in SCORERS if "evidence" in scorer_settings(name)]
 
 
 Network = tuple[str, Pooling]
@@ -40,13 +42,17 @@ def supports(encoders: dict[str, Path]) -> dict[Network, SupportModel]:
 
 
 @pytest.mark.parametrize(
-    ("name", "network"), [(name, one) for name in SCORERS for one in EVERY_NETWORK[: 1 if name in SLOW else None]]
+    ("name", "network", "evidence"),
+    [
+        *((name, one, "for") for name in SCORERS for one in EVERY_NETWORK[: 1 if name in SLOW else None]),
+        *((name, EVERY_NETWORK[0], "both") for name in SIGNED),
+    ],
 )
 def test_every_word_has_one_score_whatever_its_neighbours_and_their_order(
-    name: str, network: Network, supports: dict[Network, SupportModel]
+    name: str, network: Network, evidence: str, supports: dict[Network, SupportModel]
 ) -> None:
     support, items = supports[network], documents(6)
-    scorer = make_scorer(name, support, FEW)
+    scorer = make_scorer(name, support, FEW | {"evidence": evidence})
     found = scorer.score(items)
     assert [len(saliency) for saliency in found] == [len(document.words) for document in items]
     assert all(np.isfinite(saliency.scores).all() for saliency in found)
@@ -116,6 +122,37 @@ def test_words_that_were_not_read_come_last(name: str, encoders: dict[str, Path]
     assert not mask.kept[62:].any()
 
 
+@pytest.mark.parametrize("name", SCORERS)
+def test_signed_scorers_and_no_others_take_evidence(name: str, supports: dict[Network, SupportModel]) -> None:
+    found = make_scorer(name, supports[EVERY_NETWORK[0]], FEW).score(documents(6))
+    assert (min(saliency.scores.min() for saliency in found) < 0) == (name in SIGNED)
+
+
+@pytest.mark.parametrize("long", ["stagger", "truncate", "chunk"])
+@pytest.mark.parametrize("name", SIGNED)
+def test_evidence_both_is_the_size_of_the_score_of_each_word(
+    name: str, long: LongPolicy, encoders: dict[str, Path]
+) -> None:
+    support = support_of(encoders["bert"], long=long)
+    # One word, words of several tokens, and 38 words beyond a text that is truncated.
+    items = [Document.from_words(("good",)), *documents(4), Document.from_words(WORDS * 5)]
+    signed, both = (make_scorer(name, support, FEW | {"evidence": evidence}) for evidence in ("for", "both"))
+    assert scorer_to_dict(both) == scorer_to_dict(signed) | {"evidence": "both"}
+    found = both.score(items)
+    for one, other in zip(signed.score(items), found, strict=True):
+        expected = np.abs(one.scores)
+        expected[one.n_read :] = 0  # words that were not read come last
+        np.testing.assert_array_equal(other.scores, expected)
+        assert (one.target, one.n_read) == (other.target, other.n_read)
+    # What makes one of two labels more probable makes the other less so.
+    targeted = [with_target(both, label).score(items) for label in support.classifier.labels]  # type: ignore[arg-type]
+    for saliencies in zip(found[:5], *targeted, strict=False):
+        # captum regresses in single precision.
+        tolerance = 0.01 * saliencies[0].scores.max() if name in SLOW else 1e-9
+        for saliency in saliencies:
+            np.testing.assert_allclose(saliency.scores, saliencies[0].scores, atol=tolerance)
+
+
 def test_random_scores_are_those_of_the_document_and_the_seed() -> None:
     first, second = Document.from_words(["good", "film"], id="1"), Document.from_words(["bad", "film"], id="2")
     scores = [found.scores.tolist() for found in make_scorer("random", None, {}).score([first, second, first])]
@@ -147,17 +184,17 @@ def test_a_missing_extra_is_named(name: str, support: SupportModel, monkeypatch:
 
 
 def test_a_scorer_takes_the_settings_that_concern_it(support: SupportModel) -> None:
-    settings = {"embeddings": "whole", "layer": -2, "steps": 7, "samples": 9, "seed": 4}
+    settings = {"embeddings": "whole", "layer": -2, "steps": 7, "samples": 9, "seed": 4, "evidence": "both"}
     written = {name: scorer_to_dict(make_scorer(name, support, settings)) for name in SCORERS}
     assert written == {
         "attention": {"name": "attention", "layer": -2},
         "gradient": {"name": "gradient", "embeddings": "whole"},
-        "attention_gradient": {"name": "attention_gradient", "layer": -2},
-        "attention_shift": {"name": "attention_shift", "layer": -2},
-        "integrated_gradients": {"name": "integrated_gradients", "steps": 7},
-        "occlusion": {"name": "occlusion"},
-        "lime": {"name": "lime", "samples": 9, "seed": 4},
-        "kernel_shap": {"name": "kernel_shap", "samples": 9, "seed": 4},
+        "attention_gradient": {"name": "attention_gradient", "layer": -2, "evidence": "both"},
+        "attention_shift": {"name": "attention_shift", "layer": -2, "evidence": "both"},
+        "integrated_gradients": {"name": "integrated_gradients", "steps": 7, "evidence": "both"},
+        "occlusion": {"name": "occlusion", "evidence": "both"},
+        "lime": {"name": "lime", "samples": 9, "seed": 4, "evidence": "both"},
+        "kernel_shap": {"name": "kernel_shap", "samples": 9, "seed": 4, "evidence": "both"},
         "random": {"name": "random", "seed": 4},
     }
 

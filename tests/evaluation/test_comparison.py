@@ -157,6 +157,15 @@ def test_where_no_test_can_be_made_it_is_said() -> None:
     assert table.notes[-1].startswith("a − b, accuracy: no test, since all seeds of each model gave the same figure")
 
 
+def test_runs_from_before_a_setting_existed_are_seeds_of_one_model() -> None:
+    old = stub(GOLD, settings={"scoring.layer": -1, "seed": 0})
+    new = stub(GOLD, settings={"scoring": {"layer": -1, "evidence": "for"}, "seed": 1})
+    both = stub(GOLD, settings={"scoring": {"layer": -1, "evidence": "both"}, "seed": 2})
+    compare_groups({"a": {"old": old, "new": new}, "b": runs(GOLD, GOLD)}, examples(GOLD))
+    with pytest.raises(ValueError, match=r"scoring\.evidence is 'for' in old and 'both' in both"):
+        compare_groups({"a": {"old": old, "both": both}, "b": runs(GOLD, GOLD)}, examples(GOLD))
+
+
 # What is refused
 
 

@@ -74,6 +74,20 @@ def test_shared_work_is_done_once_and_first(planned: Planned) -> None:
     assert alone == ["fresh, attention, folds 2", "random", "bastings, epochs 3, patience 1"]
 
 
+def test_scores_of_words_on_both_sides_are_other_work(planned: Planned) -> None:
+    scorer = {"name": "ours", "scorer": "occlusion"}
+    default, same, both = (
+        [task.key for task in planned({**scorer, **more})] for more in ({}, {"evidence": "for"}, {"evidence": "both"})
+    )
+    assert same == default
+    assert [one == other for one, other in zip(both, default, strict=True)] == [True, False, False]
+    assert labels(planned({**scorer, "evidence": ["for", "both"]})) == [
+        "toy, support model, seed 0",
+        "toy, scores of occlusion, for, seed 0",
+        "toy, scores of occlusion, both, seed 0",
+    ]
+
+
 def test_the_corpus_with_the_most_words_comes_first(
     toy: Splits, encoders: dict[str, Path], tmp_path: Path, store: RunStore
 ) -> None:

@@ -65,7 +65,11 @@ def test_what_all_runs_share_is_listed_once() -> None:
     assert found["data"]["movies"] == [{"digest": "digest of movies", "documents": [3, 2, 1], "seeds": [1]}]
     assert found["machines"] == [{**MACHINE, "runs": 1}, {**MACHINE, "card": "big", "runs": 1}]
     assert found["finished"] == ["2026-01-01", "2026-01-02"]
-    assert found["settings of all"] == {"method": "fresh", "ratio": 0.2, **LATER}
+    # A report from before a setting existed has the value that reproduces it, if its method has the setting.
+    later = {name: value for name, value in LATER.items() if name.startswith("train.")}
+    assert found["settings of all"] == {"method": "fresh", "ratio": 0.2, **later}
+    scored = result("sst", 0, **{"all settings": {"method": "fresh", "scoring.steps": 5}})
+    assert make_manifest([scored])["settings of all"]["scoring.evidence"] == "for"
     assert [run["settings"] for run in found["each"]] == [{"train.seed": 0}, {"train.seed": 1}]
     assert found["each"][0]["figures"] == {"macro-F1": 0.123457}
     assert found["failures"] == {"sst, b, seed 0": "no memory"}

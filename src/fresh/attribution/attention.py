@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fresh.attribution.config import Evidence
 from fresh.attribution.gradient import BUDGET_SHARE, explained_probabilities, leaf
 from fresh.attribution.support_model import Scores, SupportModel, normalize
 from fresh.document import Document, Saliency
@@ -55,6 +56,8 @@ class AttentionGradient:
     support: SupportModel
     layer: Layers = -1
     """Layer whose attention is read: -1 is the last; or all, added up."""
+    evidence: Evidence = "for"
+    """Score words for the label highest, or words for and against it (the absolute value of their scores)."""
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score per word, for the label that the support model predicts."""
@@ -73,7 +76,7 @@ class AttentionGradient:
         # With all layers, the weights of each are kept for the backward pass: tokens squared, times heads.
         share = BUDGET_SHARE / 4 if self.layer == "all" else 1
         with torch.enable_grad():
-            return self.support.score(documents, score_batch, share, above_frozen=reader.n_above_frozen > 0)
+            return self.support.score(documents, score_batch, share, reader.n_above_frozen > 0, self.evidence)
 
     def _combine(self, weights: Tensor, gradients: Tensor) -> Tensor:
         return weights * gradients

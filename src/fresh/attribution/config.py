@@ -9,6 +9,8 @@ from fresh.config import check_max, check_min, raise_all
 MAX_STEPS = 1_000
 MAX_SAMPLES = 10_000
 
+Evidence = Literal["for", "both"]
+
 
 @dataclass(frozen=True, slots=True)
 class ScorerConfig:
@@ -24,6 +26,9 @@ class ScorerConfig:
     """Points at which integrated gradients are taken; at most 1,000."""
     samples: int = 200
     """Variants of a document that lime and kernel_shap read; at most 10,000."""
+    evidence: Evidence = "for"
+    """Which words score high with signed scorers: those that raise the predicted probability (for), or those that
+    change it most, up or down (both)."""
 
     def __post_init__(self) -> None:
         check_effort(self.steps, self.samples)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fresh.attribution.config import check_effort
+from fresh.attribution.config import Evidence, check_effort
 from fresh.attribution.support_model import Scores, SupportModel, normalize
 from fresh.document import Document, Saliency
 from fresh.nn.batch import NO_WORD, Batch, sum_by_word
@@ -69,6 +69,8 @@ class IntegratedGradients:
     support: SupportModel
     steps: int = 20
     """Points of the path at which gradients are taken (the middles of equal parts)."""
+    evidence: Evidence = "for"
+    """Score words for the label highest, or words for and against it (the absolute value of their scores)."""
 
     def __post_init__(self) -> None:
         check_effort(steps=self.steps)
@@ -79,7 +81,7 @@ class IntegratedGradients:
         # Under autocast, every layer would round its weights anew for each of many batches.
         is_bf16 = torch.is_autocast_enabled(classifier.device.type)
         with torch.enable_grad(), Bf16Weights(classifier).swapped_in() if is_bf16 else nullcontext():
-            return self.support.score(documents, self._score_batch, BUDGET_SHARE)
+            return self.support.score(documents, self._score_batch, BUDGET_SHARE, evidence=self.evidence)
 
     def _score_batch(self, batch: Batch) -> Scores:
         classifier = self.support.classifier

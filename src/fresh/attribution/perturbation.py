@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fresh._optional import optional_import
-from fresh.attribution.config import check_effort
+from fresh.attribution.config import Evidence, check_effort
 from fresh.attribution.random import generator
 from fresh.attribution.support_model import SupportModel, saliency_of, text_of
 from fresh.document import Document, Saliency
@@ -36,6 +36,8 @@ class Occlusion:
     """
 
     support: SupportModel
+    evidence: Evidence = "for"
+    """Score words for the label highest, or words for and against it (the absolute value of their scores)."""
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score per word, for the label that the support model predicts."""
@@ -58,7 +60,7 @@ class Occlusion:
             for place in range(1, len(lost)):
                 if document.words[place] == document.words[place - 1]:
                     lost[place] = lost[place - 1]
-            saliencies.append(saliency_of(document, lost, classifier.labels[target]))
+            saliencies.append(saliency_of(document, lost, classifier.labels[target], self.evidence))
         self.support.report(len(documents))
         return saliencies
 
@@ -81,6 +83,8 @@ class _Surrogate(ABC):
     """Number of variants of each document that are read."""
     seed: int = 0
     """Seed for sampling the words that are left out."""
+    evidence: Evidence = "for"
+    """Score words for the label highest, or words for and against it (the absolute value of their scores)."""
 
     def __post_init__(self) -> None:
         check_effort(samples=self.samples)
@@ -112,7 +116,8 @@ class _Surrogate(ABC):
 
         if n_read == 1:  # there is nothing to regress
             with_it, without_it = forward(torch.tensor([[1.0], [0.0]])).tolist()
-            return saliency_of(document, np.array([with_it - without_it]), classifier.labels[target])
+            scores = np.array([with_it - without_it])
+            return saliency_of(document, scores, classifier.labels[target], self.evidence)
         # One call reads all variants, so that they are batched by length.
         settings = {"n_samples": self.samples, "perturbations_per_eval": self.samples}
         # captum turns gradients off, and an interrupt at the end of its block would leave them off in this thread: the
@@ -125,7 +130,7 @@ class _Surrogate(ABC):
                 scores = make_method(forward).attribute(torch.ones(1, n_read), **settings)
             finally:
                 np.random.set_state(np_state)  # noqa: NPY002
-        return saliency_of(document, scores[0].double().numpy(), classifier.labels[target])
+        return saliency_of(document, scores[0].double().numpy(), classifier.labels[target], self.evidence)
 
 
 @dataclass(frozen=True, slots=True)

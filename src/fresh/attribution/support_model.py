@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fresh.attribution.config import Evidence
 from fresh.document import Document, Example, Saliency
 from fresh.nn.batch import Batch, IntArray
 from fresh.nn.classifier import Classifier, to_predictions
@@ -107,18 +108,21 @@ class SupportModel:
         score_batch: Callable[[Batch], Scores],
         share: float = 1,
         above_frozen: bool = False,
+        evidence: Evidence = "for",
     ) -> list[Saliency]:
         """Score documents batch by batch, and return saliencies in the order of the documents.
 
         :param share: Share of the usual size of batches, for scorers that take more memory than reading does.
         :param above_frozen: Whether all that is scored lies above the frozen layers, whose cached output then suffices.
+        :param evidence: Whether the sign of scores counts (for) or only their size (both).
         """
         found: dict[int, Saliency] = {}
         texts = [text_of(document) for document in documents]
 
         def work(numbers: IntArray, batch: Batch) -> None:
             for number, scores, target, n_read in zip(numbers.tolist(), *score_batch(batch), batch.n_read, strict=True):
-                found[number] = saliency_of(documents[number], scores[:n_read], self.classifier.labels[target])
+                label = self.classifier.labels[target]
+                found[number] = saliency_of(documents[number], scores[:n_read], label, evidence)
             self.report(len(numbers))
 
         table, collate = self.classifier.tokenizer(texts), None
@@ -129,8 +133,9 @@ class SupportModel:
         return [found[number] for number in range(len(documents))]
 
 
-def saliency_of(document: Document, scores: NDArray[np.float64], target: str) -> Saliency:
+def saliency_of(document: Document, scores: NDArray[np.float64], target: str, evidence: Evidence = "for") -> Saliency:
     """Make the saliency of a document from the scores of the words that were read."""
+    scores = np.abs(scores) if evidence == "both" else scores
     # Words beyond a truncated text must not be selected before words that were read.
     whole = np.full(len(document.words), scores.min(initial=0.0))
     whole[: len(scores)] = scores

@@ -23,7 +23,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.reporting.html import AgreementRow, Pair, ScoreRow, ShownDocument, View, render
 from fresh.reporting.tables import markdown_table
 from fresh.text import plural
-from fresh.training.config import FREE
+from fresh.training.config import FREE, LATER
 
 MAX_DOCUMENTS_SHOWN = 1_000
 TEST_HEADER = ("first − second", "measure", "difference", "p", "p (Holm)")
@@ -315,7 +315,7 @@ def _check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
     [first, *_] = settings
     for run, own in settings.items():
         for setting in sorted({*own, *settings[first]}, key=lambda setting: (setting != "method", setting)):
-            one, other = settings[first].get(setting), own.get(setting)
+            one, other = (each.get(setting, LATER.get(setting)) for each in (settings[first], own))
             if one != other and setting.rpartition(".")[2] not in ("seed", *FREE):
                 both = f"{setting} is {one!r} in {first} and {other!r} in {run}"
                 raise ValueError(f"Runs of {name} may differ only in the seed, but {both}. Give them two names.")

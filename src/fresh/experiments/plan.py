@@ -34,7 +34,7 @@ from fresh.methods.rationales import check_rationales, split_folds
 from fresh.nn.encoder import load_encoder
 from fresh.pipeline import RunSettings
 from fresh.progress import SILENT
-from fresh.training.config import FREE
+from fresh.training.config import FREE, LATER
 
 Kind = Literal["support", "gate", "scores", "reader", "run"]
 
@@ -110,8 +110,9 @@ def tasks_of(spec: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
         assert isinstance(config, FreshConfig)
         known = asdict(config.scoring)
         scoring = {name: known[name] for name in scorer_settings(config.scorer) if name in known}
+        keyed = {name: value for name, value in scoring.items() if (f"scoring.{name}", value) not in LATER.items()}
         # For an audit, test is scored for other classes too.
-        key = "scores-" + short_hash([*needs, config.scorer, scoring, *["audit"] * run.config.audit])
+        key = "scores-" + short_hash([*needs, config.scorer, keyed, *["audit"] * run.config.audit])
         about = {"scorer": config.scorer, **scoring, **_support_settings(settings)}
         yield Task("scores", key, spec, needs, {**about, **common})
         needs = (key,)

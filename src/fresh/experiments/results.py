@@ -221,8 +221,7 @@ def make_manifest(results: Sequence[RunResult]) -> dict[str, Any]:
     """Collect data, settings, versions, machines, durations, and every run; what all runs share is listed once."""
     done = [result for result in results if result.report]
     failures = {str(result): result.failure for result in results if result.failure}
-    # A report from before a setting existed was made with the value that reproduces it.
-    settings = [{**LATER, **result.report["all settings"]} for result in done]
+    settings = [_add_later(result.report["all settings"]) for result in done]
     first = settings[0].items() if settings else ()
     common = dict(item for item in first if all(item in own.items() for own in settings))
     machines = Counter(tuple(sorted(result.report["machine"].items())) for result in done)
@@ -254,6 +253,12 @@ def make_manifest(results: Sequence[RunResult]) -> dict[str, Any]:
         ],
         "failures": failures,
     }
+
+
+def _add_later(settings: Mapping[str, Any]) -> dict[str, Any]:
+    # A report from before a setting existed was made with the value that reproduces it, if its method has the setting.
+    groups = {path.partition(".")[0] for path in settings}
+    return {path: value for path, value in LATER.items() if path.partition(".")[0] in groups} | dict(settings)
 
 
 def _describe_data(done: Iterable[RunResult]) -> dict[str, list[dict[str, Any]]]:

@@ -14,7 +14,12 @@ FREE = ("device", "frozen", "recording", *REMOVED)
 """Settings of where and how fast a training runs; they do not change its result."""
 
 # With these values, training is what it was before the settings existed: a run keeps the key that it had.
-LATER = {"train.schedule": "constant", "train.attention_dropout": "encoder", "predictor": "own"}
+LATER = {
+    "train.schedule": "constant",
+    "train.attention_dropout": "encoder",
+    "predictor": "own",
+    "scoring.evidence": "for",
+}
 """Settings that were added later, with the value for training as it was before."""
 
 _WARM_UP = 0.1
