@@ -1,3 +1,4 @@
+import json
 import re
 from collections.abc import Sequence
 from itertools import combinations
@@ -20,6 +21,7 @@ from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.nn.token_classifier import TokenClassifier
+from fresh.persistence import MANIFEST
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
@@ -82,6 +84,20 @@ def test_scores_of_two_labels_are_opposite_and_sizes_of_gradients_equal(name: st
         np.testing.assert_allclose(one.scores, other.scores * (1 if name == "gradient" else -1), atol=1e-4)
     with pytest.raises(ValueError, match=r"neg, pos.*'good'"):
         with_target(scorer, "good")
+
+
+def test_words_for_and_against_are_the_same_for_both_of_two_labels(
+    support: SupportModel, predictor: Predictor, toy: Splits, tmp_path: Path
+) -> None:
+    scorer = make_scorer("attention_gradient", support, {"evidence": "both"})
+    model = Rationalizer(SaliencyExtractor(scorer, TopK(0.2), support), predictor)
+    found = check_target_class(model, toy.test, explain_all(model, toy.test))
+    assert found.found == "not run"
+    assert "Words for another class are the same words" in found.says
+    model.save_pretrained(tmp_path / "model")
+    assert json.loads((tmp_path / "model" / MANIFEST).read_text())["chosen_by"]["scorer"]["evidence"] == "both"
+    loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
+    assert [item.mask for item in explain_all(loaded, toy.test)] == [item.mask for item in explain_all(model, toy.test)]
 
 
 # How much of the accuracy comes from the class that words are selected for

@@ -58,7 +58,7 @@ def test_models_are_shown_side_by_side_and_written(
     assert max(map(len, shown.out.splitlines())) <= 80
     figures = [
         part
-        for cells in (*table.score_cells(), *table.test_cells())
+        for cells in (*table.score_cells(), *table.test_cells(), *table.overlap_cells())
         for cell in cells
         for part in re.split(r"\n| \(|\)$", cell)
     ]

@@ -2,6 +2,7 @@ import json
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,13 +11,14 @@ from fresh.document import Document, Example, Explanation
 from fresh.evaluation.comparison import (
     MAX_DOCUMENTS_SHOWN,
     ComparisonReport,
+    RationaleOverlap,
     _measure,
     _p_value,
     _signed,
     compare,
     compare_groups,
 )
-from fresh.metrics.bootstrap import Estimate, Interval, macro_f1_interval, number_labels
+from fresh.metrics.bootstrap import Estimate, Interval, macro_f1_interval, mean_interval, number_labels
 from fresh.metrics.plausibility import measure_agreement
 from fresh.metrics.significance import compare_macro_f1, holm, welch
 from fresh.rationale import Prediction
@@ -73,6 +75,29 @@ def test_texts_that_documents_share_are_drawn_and_swapped_whole() -> None:
     assert shared.rows[1].accuracy == Interval(0.75, 0.25, 1)  # the second of four texts is wrong, both times
     assert shared.pairs[1].says == "a swap matters on 1 whole texts; all swaps were counted"
     assert [one.p for one in shared.pairs] == pytest.approx([1, 1, 2 / 2**4, 2 / 2**4, shared.pairs[4].p, 2 / 2**3])
+
+
+def test_rationales_of_each_pair_overlap_as_one_works_out_by_hand() -> None:
+    table = compare(SOME, examples(GOLD))  # the first word of four, the first two, and all
+    assert table.overlaps == (
+        RationaleOverlap("right", "fair", Interval(1 / 2, 1 / 2, 1 / 2), 1 / 4),
+        RationaleOverlap("right", "wrong", Interval(1 / 4, 1 / 4, 1 / 4), 1 / 4),
+        RationaleOverlap("fair", "wrong", Interval(1 / 2, 1 / 2, 1 / 2), 1 / 2),
+    )
+    table = compare(SOME, examples(GOLD), against="wrong")
+    assert [(one.first, one.second) for one in table.overlaps] == [("right", "wrong"), ("fair", "wrong")]
+
+
+@pytest.mark.parametrize("n_asked", [1, 2])
+def test_overlap_is_the_mean_over_documents_and_texts_are_drawn_whole(n_asked: int) -> None:
+    texts = np.arange(8) // n_asked
+    documents = [Document.from_words([*"abc"[: text % 3 + 1], str(text)]) for text in texts]
+    some = [Example(document, NAMES[letter]) for document, letter in zip(documents, GOLD, strict=True)]
+    [found] = compare({"a": stub(GOLD, n_kept=1), "b": stub(GOLD, n_kept=4)}, some).overlaps
+    shares = 1 / (texts % 3 + 2)  # one word of all
+    assert found.shared == mean_interval(shares, texts=texts)
+    assert found.shared.low < found.shared.value < found.shared.high
+    assert found.by_chance == pytest.approx(shares.mean())
 
 
 def test_all_are_tested_against_one() -> None:
@@ -157,6 +182,20 @@ def test_where_no_test_can_be_made_it_is_said() -> None:
     assert table.notes[-1].startswith("a − b, accuracy: no test, since all seeds of each model gave the same figure")
 
 
+def test_rationales_are_compared_between_seeds_and_between_groups() -> None:
+    kept = {"a": (1, 2, 1), "b": (4, 4)}
+    groups = {
+        name: {str(seed): stub(GOLD, n_kept=n_kept, settings={"seed": seed}) for seed, n_kept in enumerate(row)}
+        for name, row in kept.items()
+    }
+    own, other, between = compare_groups(groups, examples(GOLD, n_asked=2)).overlaps
+    assert (own.first, own.second) == ("a", "a")
+    assert (own.shared.value, own.by_chance) == pytest.approx(((1 / 2 + 1 + 1 / 2) / 3, 1 / 4))
+    assert other == RationaleOverlap("b", "b", Interval(1, 1, 1), 1)
+    assert (between.first, between.second) == ("a", "b")
+    assert (*between.shared.bounds, between.by_chance) == pytest.approx((1 / 3, 1 / 3, 1 / 3))  # 1/4, 1/2 and 1/4
+
+
 def test_runs_from_before_a_setting_existed_are_seeds_of_one_model() -> None:
     old = stub(GOLD, settings={"scoring.layer": -1, "seed": 0})
     new = stub(GOLD, settings={"scoring": {"layer": -1, "evidence": "for"}, "seed": 1})
@@ -233,6 +272,7 @@ MODELS = ComparisonReport(
         ScoreRow("<c>", Estimate(0.7, 0.6, 0.75), Estimate(0.7, 0.6, 0.8), Estimate(1, 1, 1), Estimate(0.25, 0.2, 0.3)),
     ),
     pairs=(Pair("a|b", "<c>", "macro-F1", Estimate(0.1123, -0.02, 0.2), 0.00004, "all swaps were counted", 0.0125),),
+    overlaps=(RationaleOverlap("a|b", "<c>", Interval(0.25, 0.2, 0.3), 0.125),),
     documents=(shown_document("a film", "1"),),
 )
 RUNS = replace(
@@ -246,6 +286,12 @@ RUNS = replace(
         Pair("a", "b", "macro-F1", Estimate(0.1), 0.25, "Welch's t(1.0) = 2.41", 0.25),
         Pair("a", "b", "accuracy", Estimate(-0.1), None, "chance shows nowhere."),
     ),
+    overlaps=(RationaleOverlap("a", "a", Interval(0.5, 0.4, 0.6), 0.1),),
+)
+
+OVERLAP_NOTE = (
+    "Overlap: words in both rationales, of the words in either, with a 95 % bootstrap interval. "
+    "By chance: the same for random words, as many.\n"
 )
 
 
@@ -260,12 +306,17 @@ def test_models_as_markdown() -> None:
         "| --- | --- | --- | --- | --- |\n"
         "| a\\|b − <c> | macro-F1 | +.112 (-.020 to +.200) | <0.0001 | 0.0125 |\n"
         "\n"
+        "| rationales | overlap | by chance |\n"
+        "| --- | --- | --- |\n"
+        "| a\\|b and <c> | .250 (.200–.300) | .125 |\n"
+        "\n"
         "Ranges are 95 % bootstrap intervals over the documents.\n"
         "\n"
         "Token F1 is the agreement with people, on the 7 of 1,200 documents with a human rationale.\n"
         "\n"
         "p: paired permutation test, on the same documents. "
         "p (Holm): the same, with Holm's correction for the one test in this table.\n"
+        "\n" + OVERLAP_NOTE
     )
 
 
@@ -281,10 +332,14 @@ def test_runs_as_markdown() -> None:
         "| a − b | macro-F1 | +.100 | 0.2500 | 0.2500 |\n"
         "| a − b | accuracy | -.100 | – | – |\n"
         "\n"
+        "| rationales | overlap | by chance |\n"
+        "| --- | --- | --- |\n"
+        "| a (between seeds) | .500 (.400–.600) | .100 |\n"
+        "\n"
         "Scores are means over runs with several seeds. Ranges go from the lowest run to the highest.\n"
         "\n"
         "p: Welch's t-test over seeds. p (Holm): the same, with Holm's correction for the one test in this table.\n"
-        "\n"
+        "\n" + OVERLAP_NOTE + "\n"
         "There are no paired tests: they compare two models, not two groups of runs. "
         "Welch's t-test treats the documents as fixed.\n"
         "\n"
@@ -301,6 +356,9 @@ def test_json_holds_figures_and_tests_but_no_documents() -> None:
     assert [one["name"] for one in found.pop("rows")] == ["<c>"]
     assert found == {
         "pairs": [asdict(MODELS.pairs[0])],
+        "overlaps": [
+            {"first": "a|b", "second": "<c>", "shared": {"value": 0.25, "low": 0.2, "high": 0.3}, "by_chance": 0.125}
+        ],
         "n_documents": 1200,
         "n_texts": None,
         "n_marked": 7,
@@ -319,6 +377,7 @@ def test_a_page_shows_all_models_and_the_documents_of_the_first() -> None:
     assert "<c>" not in page
     figures = ("0.812", "0.790 to 0.830", "0.500", "0.250", "0.200 to 0.300", "+0.112", "-0.020 to +0.200", "0.013")
     assert [figure for figure in figures if f">{figure}<" not in page] == []
+    assert "and &lt;c&gt;: overlap .250 (.200–.300), by chance .125." in page
     assert "reviews.csv</bdi> · <bdi>1,200 documents</bdi> · <bdi>1 of them shown" in page
     assert "Whiskers are 95 % intervals. The documents are shown as a|b read them." in page
     assert "Paired permutation test, on the same documents; corrected: Holm&#39;s correction for the one test;" in page
@@ -327,7 +386,7 @@ def test_a_page_shows_all_models_and_the_documents_of_the_first() -> None:
 def test_a_page_of_runs_says_what_its_whiskers_are() -> None:
     page = RUNS.to_html()
     assert "Whiskers go from the lowest run to the highest. The documents are shown as a (a-1) read them." in page
-    assert "95 %" not in page
+    assert "95 % intervals" not in page
     assert "Welch&#39;s t-test over seeds;" in page
     assert "a-1, a-2" in page
     assert page.count('<td data-name="difference">') == 1  # what could not be tested is told in words
@@ -345,7 +404,7 @@ def test_figures_in_few_signs() -> None:
 
 
 def test_tests_and_texts_that_documents_share_are_counted() -> None:
-    assert replace(MODELS, pairs=MODELS.pairs * 6).notes[-1].endswith("for all 6 tests in this table.")
+    assert replace(MODELS, pairs=MODELS.pairs * 6).notes[-2].endswith("for all 6 tests in this table.")
     shared = replace(MODELS, n_texts=83)
     assert shared.ranges == "Ranges are 95 % bootstrap intervals over whole texts: 1,200 documents share 83 texts."
     assert shared.test == "paired permutation test, on the same texts, swapped whole"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fresh.cli import options
-from fresh.text import plural
 
 if TYPE_CHECKING:
     from fresh.evaluation.comparison import ComparisonReport
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 SUMMARY = "Compare models on the same labeled text"
 ABOUT = """\
 Measure models on the same labeled text and test whether they differ: 95 %
-intervals, a paired test of each pair, and Holm's correction for the number of
-tests.
+intervals, a paired test of each pair, Holm's correction for the number of
+tests, and the overlap of the rationales of each pair.
 
   fresh compare model-a model-b model-c --data reviews.csv --text review
   fresh compare ours=model-a theirs=model-b --data movies \\
@@ -133,12 +132,10 @@ def _show(report: "ComparisonReport") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from fresh.evaluation.comparison import TEST_HEADER
     from fresh.highlight import CONTROL_PICTURES
 
     console = Console()
-    scores = (plural(report.n_documents, "document"), report.header, report.score_cells())
-    for title, header, rows in (scores, ("Differences", TEST_HEADER, report.test_cells())):
+    for title, header, rows in report.tables():
         table = Table(title=title, title_justify="left", show_lines=True)
         table.add_column(header[0], overflow="fold")  # names are wrapped, figures are not
         for head in header[1:]:

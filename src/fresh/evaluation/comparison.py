@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from fresh.evaluation.evaluation import GoldLabels, check_labels, explain_all
 from fresh.evaluation.html_report import evenly_spaced
 from fresh.evaluation.warnings import training_warnings
 from fresh.metrics import bootstrap
-from fresh.metrics.bootstrap import Estimate, Floats, Ints, short
+from fresh.metrics.bootstrap import Estimate, Flags, Floats, Interval, Ints, Texts, short
 from fresh.metrics.classification import accuracy, macro_f1
+from fresh.metrics.overlap import measure_overlap
 from fresh.metrics.plausibility import measure_agreement
 from fresh.metrics.significance import N_PERMUTATIONS, compare_accuracy, compare_macro_f1, holm, welch
 from fresh.progress import SILENT, Progress
@@ -27,9 +28,21 @@ from fresh.training.config import FREE, LATER
 
 MAX_DOCUMENTS_SHOWN = 1_000
 TEST_HEADER = ("first − second", "measure", "difference", "p", "p (Holm)")
+OVERLAP_HEADER = ("rationales", "overlap", "by chance")
 # With more models than this, the title of a page counts them.
 MAX_NAMES = 4
 NamedModels = Iterable[tuple[str, Rationalizer]]
+
+
+@dataclass(frozen=True, slots=True)
+class RationaleOverlap:
+    """Mean intersection over union of the rationales of two models, or of the seeds of one."""
+
+    first: str
+    second: str
+    shared: Interval
+    by_chance: float
+    """The expected value for random words, as many as each rationale has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,7 @@ class ComparisonReport:
     labels: tuple[str, ...]
     rows: tuple[ScoreRow, ...]
     pairs: tuple[Pair, ...]
+    overlaps: tuple[RationaleOverlap, ...]
     documents: tuple[ShownDocument, ...]
     """What the first model read, in all documents or some of them."""
     n_texts: int | None = None
@@ -89,6 +103,10 @@ class ComparisonReport:
             notes.append(f"Token F1 is the agreement with people, on the {share}.")
         if self.n_tests:
             notes.append(f"p: {self.test}. p (Holm): the same, with {self.correction} in this table.")
+        notes.append(
+            "Overlap: words in both rationales, of the words in either, with a 95 % bootstrap interval. By chance: the "
+            "same for random words, as many."
+        )
         if self.of_runs:
             notes.append(
                 "There are no paired tests: they compare two models, not two groups of runs. "
@@ -107,6 +125,7 @@ class ComparisonReport:
             "labels": list(self.labels),
             "rows": [{name: value for name, value in asdict(row).items() if name != "own"} for row in self.rows],
             "pairs": [asdict(pair) for pair in self.pairs],
+            "overlaps": [asdict(overlap) for overlap in self.overlaps],
             "ranges": self.ranges,
             "test": self.test,
             "correction": "Holm",
@@ -119,9 +138,15 @@ class ComparisonReport:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def to_markdown(self) -> str:
-        """Return two tables and the notes."""
-        scores, tests = markdown_table(self.header, self.score_cells()), markdown_table(TEST_HEADER, self.test_cells())
-        return "\n".join((*scores, "", *tests, *(f"\n{note}" for note in self.notes))) + "\n"
+        """Return the tables and the notes."""
+        tables = ("\n".join(markdown_table(header, cells)) for _, header, cells in self.tables())
+        return "\n\n".join((*tables, *self.notes)) + "\n"
+
+    def tables(self) -> Iterator[tuple[str, tuple[str, ...], Iterator[tuple[str, ...]]]]:
+        """Yield the title, the columns and the cells of each table."""
+        yield plural(self.n_documents, "document"), self.header, self.score_cells()
+        yield "Differences", TEST_HEADER, self.test_cells()
+        yield "Overlap of rationales", OVERLAP_HEADER, self.overlap_cells()
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -140,6 +165,12 @@ class ComparisonReport:
             p_values = (_p_value(pair.p), _p_value(pair.adjusted))
             yield (f"{pair.first}\n− {pair.second}", pair.measure, pair.difference.show(_signed), *p_values)
 
+    def overlap_cells(self) -> Iterator[tuple[str, ...]]:
+        """Yield the cells of each pair of models, or of the seeds of each."""
+        for one in self.overlaps:
+            other = "(between seeds)" if one.first == one.second else f"and {one.second}"
+            yield f"{one.first}\n{other}", str(one.shared), short(one.by_chance)
+
     def to_html(self, data: str = "") -> str:
         """Return a page that needs no other file."""
         return render(self.to_view(data))
@@ -153,6 +184,7 @@ class ComparisonReport:
         title = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= MAX_NAMES else f"{len(names)} models"
         reader = f"{first.name} ({first.runs[0]})" if first.runs else first.name
         read = f"The documents are shown as {reader} read them."
+        overlaps = [f"{name}: overlap {shared}, by chance {chance}." for name, shared, chance in self.overlap_cells()]
         whiskers = "Whiskers go from the lowest run to the highest." if self.of_runs else "Whiskers are 95 % intervals."
         return View(
             f"{title} side by side",
@@ -163,7 +195,7 @@ class ComparisonReport:
             settings=tuple((row.name, ", ".join(row.runs)) for row in self.rows if row.runs),
             agreement=tuple(AgreementRow(row.name, {"token F1": row.token_f1}) for row in self.rows if row.token_f1),
             pairs=self.pairs,
-            notes=(read, *self.notes),
+            notes=(read, *self.notes, *overlaps),
             whiskers=f"{whiskers} {read}",
             tests=f"{self.test[0].upper()}{self.test[1:]}; corrected: {self.correction}",
         )
@@ -215,7 +247,8 @@ def compare(
                 says = f"a swap matters on {test.n_discordant:,} {units}; {swaps}"
                 tests.append(Pair(first, second, test.measure, test.difference, test.p, says))
             advance(1, "")
-    return _report(examples, gold, rows, tests, views, warnings)
+    overlaps = _compare_rationales({name: [one] for name, one in measured.items()}, name_pairs, gold.texts)
+    return _report(examples, gold, rows, tests, overlaps, views, warnings)
 
 
 def compare_groups(
@@ -243,8 +276,9 @@ def compare_groups(
     measured, views = _measure_all(all_runs(), examples, progress)
     rows: list[ScoreRow] = []
     scores: dict[str, dict[str, list[float]]] = {}  # one figure a run
+    by_group: dict[str, list[_Measured]] = {}
     for name, runs in groups.items():
-        own = [measured[f"{name} ({run})"] for run in runs]
+        own = by_group[name] = [measured[f"{name} ({run})"] for run in runs]
         scores[name] = {
             "macro-F1": [macro_f1(gold.gold, run.answers, gold.labels) for run in own],
             "accuracy": [accuracy(gold.gold, run.answers) for run in own],
@@ -260,7 +294,22 @@ def compare_groups(
             test = welch(scores[first][measure], scores[second][measure])
             says = test.note if test.t is None else f"Welch's t({test.degrees:.1f}) = {test.t:.2f}"
             tests.append(Pair(first, second, measure, Estimate(test.difference), test.p, says))
-    return _report(examples, gold, rows, tests, views, warnings)
+    overlaps = _compare_rationales(by_group, name_pairs, gold.texts)
+    return _report(examples, gold, rows, tests, overlaps, views, warnings)
+
+
+def _compare_rationales(
+    groups: Mapping[str, Sequence["_Measured"]], name_pairs: Iterable[tuple[str, str]], texts: Texts
+) -> tuple[RationaleOverlap, ...]:
+    """Compare the rationales of the runs of each group, if there are several, and of each pair of groups."""
+    pairs = {(name, name): list(combinations(runs, 2)) for name, runs in groups.items() if len(runs) > 1}
+    pairs |= {(first, second): list(product(groups[first], groups[second])) for first, second in name_pairs}
+    overlaps: list[RationaleOverlap] = []
+    for names, runs in pairs.items():
+        found = [measure_overlap(one.kept, other.kept, one.n_words) for one, other in runs]
+        shared, by_chance = np.mean(found, axis=0)
+        overlaps.append(RationaleOverlap(*names, bootstrap.mean_interval(shared, texts=texts), by_chance.mean().item()))
+    return tuple(overlaps)
 
 
 def _range(figures: Sequence[float]) -> Estimate:
@@ -332,6 +381,7 @@ class _Measured:
     """What one model did, counted for each document."""
 
     answers: tuple[str, ...]
+    kept: Flags  # whether each word is kept, one document after the other
     n_kept: Ints
     n_words: Ints
     marked: Ints  # the numbers of the documents that people marked
@@ -346,7 +396,7 @@ def _measure_all(
     documents = [example.document for example in examples]
     measured: dict[str, _Measured] = {}
     views: tuple[ShownDocument, ...] = ()
-    # Only counts are kept of each model: a mapping that loads its models has one of them in memory at a time.
+    # Only counts and masks are kept of each model: a mapping that loads its models has one of them in memory at a time.
     for name, model in models:
         try:
             explained = explain_all(model, documents, progress, f"explaining {name}")
@@ -360,16 +410,17 @@ def _measure_all(
 
 def _measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> _Measured:
     answers = tuple(explanation.prediction.label for explanation in explained)
+    kept = np.concatenate([explanation.mask.kept for explanation in explained])
     n_kept = np.array([int(explanation.mask.kept.sum()) for explanation in explained])
     n_words = np.array([len(explanation.mask) for explanation in explained])
     marked = np.flatnonzero([example.human_spans is not None for example in examples])
     if not len(marked):
-        return _Measured(answers, n_kept, n_words, marked, np.empty(0), marked)
+        return _Measured(answers, kept, n_kept, n_words, marked, np.empty(0), marked)
     counts = measure_agreement(examples, explained).counts
     parts = counts.example[counts.has_words]
     sums = np.bincount(parts, weights=counts.token_f1[counts.has_words], minlength=len(examples))
     n_parts = np.bincount(parts, minlength=len(examples))
-    return _Measured(answers, n_kept, n_words, marked, sums[marked].astype(np.float64), n_parts[marked])
+    return _Measured(answers, kept, n_kept, n_words, marked, sums[marked].astype(np.float64), n_parts[marked])
 
 
 def _report(
@@ -377,6 +428,7 @@ def _report(
     gold: GoldLabels,
     rows: Sequence[ScoreRow],
     pairs: Sequence[Pair],
+    overlaps: tuple[RationaleOverlap, ...],
     views: tuple[ShownDocument, ...],
     warnings: tuple[str, ...],
 ) -> ComparisonReport:
@@ -389,4 +441,4 @@ def _report(
     # Ranges over runs resample nothing, so it does not matter which documents share a text.
     n_texts = None if rows[0].runs else gold.n_texts
     labels = tuple(gold.labels)
-    return ComparisonReport(len(examples), n_marked, labels, tuple(rows), corrected, views, n_texts, warnings)
+    return ComparisonReport(len(examples), n_marked, labels, tuple(rows), corrected, overlaps, views, n_texts, warnings)

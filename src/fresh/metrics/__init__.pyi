@@ -17,6 +17,7 @@ from .classification import macro_f1 as macro_f1
 from .faithfulness import Readings as Readings
 from .faithfulness import aopc as aopc
 from .faithfulness import measure_faithfulness as measure_faithfulness
+from .overlap import measure_overlap as measure_overlap
 from .plausibility import measure_agreement as measure_agreement
 from .plausibility import token_f1 as token_f1
 from .significance import compare_accuracy as compare_accuracy
