@@ -24,6 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import proof_tables
 import result_tables
 import result_times
 
@@ -40,7 +41,7 @@ from fresh.text import plural
 HERE = Path(__file__).parent
 EXPERIMENTS = HERE.parents[1] / "experiments"
 REPORTS, MANIFEST = HERE / "runs.tgz", HERE / "manifest.json"
-PAGES = (HERE / "main.md", HERE / "README.md", HERE.parents[1] / "README.md")
+PAGES = (HERE / "main.md", HERE / "proof.md", HERE / "README.md", HERE.parents[1] / "README.md")
 MARK = re.compile(r"<!-- (.*?) -->")
 MARKED_TABLE = re.compile(r"<!-- ([^>]*?) -->\n(?:(?!<!-- ).*\n)*<!-- end -->")
 """A mark, lines without one, and the end mark."""
@@ -55,6 +56,10 @@ TABLES = {
     "lengths": ("lengths", result_tables.shorter),
     "human": ("human", result_tables.human),
     "global": ("global", result_tables.global_budgets),
+    "asked": ("proof", proof_tables.asked),
+    "readers": ("proof", proof_tables.readers),
+    "independent": ("proof", proof_tables.independent),
+    "evidence": ("proof", proof_tables.evidence),
 }
 """Name of a table in its mark: experiment, and the function that makes the table."""
 STANDING = "standing"
