@@ -110,7 +110,7 @@ def _by_seed(results: Sequence[RunResult], row: str, corpus: str) -> BY_SEED:
     return {run.seed: run.metrics for run in results if (run.row, run.corpus) == (row, corpus) and run.metrics}
 
 
-def _pair(  # noqa: PLR0913
+def _pair(
     results: Sequence[RunResult], corpus: str, row: str, first: BY_SEED, second: BY_SEED, one: str, other: str
 ) -> Pairs | None:
     seeds = sorted(first.keys() & second.keys())

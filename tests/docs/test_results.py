@@ -5,18 +5,20 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from scipy.stats import ttest_1samp, ttest_rel
 
 from fresh.errors import ConfigError
 from fresh.experiments.figures import Line
 from fresh.experiments.results import RunResult
 from fresh.experiments.store import RunStore
+from fresh.metrics.bootstrap import short
 
 FOLDER = Path(__file__).parents[2] / "docs/results"
 
@@ -30,11 +32,11 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleT
     shutil.copytree(FOLDER, pages)
     shutil.copy(FOLDER.parents[1] / "README.md", tmp_path)
     names = {"HERE": pages, "REPORTS": pages / "runs.tgz", "MANIFEST": pages / "manifest.json"}
-    copies = (pages / "main.md", pages / "README.md", tmp_path / "README.md")
+    copies = (pages / "main.md", pages / "proof.md", pages / "README.md", tmp_path / "README.md")
     for name, value in {**names, "PAGES": copies}.items():
         monkeypatch.setattr(module, name, value)
     yield module
-    for name in ("make_results", "result_tables", "result_times"):
+    for name in ("make_results", "proof_tables", "result_tables", "result_times"):
         sys.modules.pop(name)
 
 
@@ -139,7 +141,7 @@ def test_a_repeated_run_differs_only_in_its_times(results: ModuleType, pair: tup
 def test_saved_reports_keep_times_apart_from_figures(pair: tuple[RunStore, RunStore]) -> None:
     old, _ = pair
     reports = [old.read_report(key) or {} for key in contents(old)]
-    assert len(reports) == 1178
+    assert len(reports) == 1433
     for report in reports:
         assert report["times"].keys() - {"explain seconds"} == {"seconds", "shared seconds", "finished"}
         assert not report["times"].keys() & (report.keys() | report["figures"].keys())
@@ -263,3 +265,35 @@ def test_a_period_ends_where_no_run_is_active(results: ModuleType) -> None:
         for seed, (end, seconds) in enumerate(ends)
     ]
     assert [round(end - start) for start, end in results.result_times.periods(runs)] == [240, 5]
+
+
+def test_paired_tables_compare_seeds_that_both_have_and_correct_for_all_rows(results: ModuleType) -> None:
+    def runs(row: str, scores: Sequence[float]) -> list[RunResult]:
+        return [
+            RunResult(
+                f"{row}{seed}", row, "sst", seed, {}, {"macro-F1": score, "reader macro-F1": score - 0.1 - seed / 50}
+            )
+            for seed, score in enumerate(scores)
+        ]
+
+    names = ("attention x gradient, for", "attention x gradient, both", "attention")
+    own = [
+        runs(f"{name}, own", scores) for name, scores in zip(names, ((0.8, 0.7, 0.9), (0.7, 0.65), (0.5,)), strict=True)
+    ]
+    listed = [run for some in own for run in some]
+    tables = results.proof_tables
+    [*_, row] = tables.evidence(listed).splitlines()
+    p = ttest_rel([0.7, 0.65], [0.8, 0.7]).pvalue
+    assert row.startswith("| SST | attention × gradient, both | .675 | .750 (2 seeds) | -.075 (")
+    assert row.endswith(f"| {short(p)} |")  # a single test
+    rows = tables.readers(listed).splitlines()[2:]
+    assert [line.split(" | ")[1] for line in rows] == [
+        "attention",
+        "attention × gradient",
+        "attention × gradient, both",
+    ]
+    assert rows[0].endswith("| .500 | .400 (one seed) | – | – |")
+    two = ttest_1samp([0.1, 0.12], 0).pvalue
+    three = ttest_1samp([0.1, 0.12, 0.14], 0).pvalue
+    assert rows[1].endswith(f"| .800 | .680 | +.120 (+.070 to +.170) | {short(2 * three)} |")
+    assert rows[2].endswith(f"| {short(max(two, 2 * three))} |")
