@@ -234,3 +234,8 @@ def test_the_card_describes_the_model(rationalizer: Rationalizer, tmp_path: Path
     plain = " ".join(card_text("reviews", ("neg", "pos"), False, {}, None).split())
     assert "Nothing was measured when the model was saved." in plain
     assert "Given the words shown, nothing else can change the answer." in plain
+    assert "was trained on such rationales alone" in plain
+    settings = {"method": "fresh", "predictor": "independent"}
+    independent = card_text("reviews", ("neg", "pos"), False, settings, None)
+    assert "was trained on random words" in independent
+    assert "such rationales" not in independent

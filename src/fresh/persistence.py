@@ -344,6 +344,8 @@ CARD_METHODS = {
     "random": "Here the words are sampled at random: a baseline.",
     "independent": "Here the extractor keeps every word, and the predictor was trained on random words: an independent "
     "reader.",
+    "independent predictor": "The predictor was trained on random words, without the extractor, so the two cannot "
+    "share a code.",
     "human": "Here people selected the words, and only documents that they marked can be explained.",
 }
 
@@ -352,12 +354,13 @@ def card_text(
     name: str, labels: Sequence[str], needs_query: bool, settings: Mapping[str, Any], report: Report | None
 ) -> str:
     """Write the model card."""
+    method = "independent predictor" if settings.get("predictor") == "independent" else settings.get("method")
     table = "Nothing was measured when the model was saved."
     if report is not None:
         table = f"On {report.n_documents} test documents:\n\n{report.to_markdown()}"
     return CARD_TEXT.format(
         name=name,
-        method=CARD_METHODS.get(str(settings.get("method")), CARD_METHODS["fresh"]),
+        method=CARD_METHODS.get(str(method), CARD_METHODS["fresh"]),
         labels=", ".join(f"`{label}`" for label in labels),
         query=" and the query" if needs_query else "",
         each=" Each document comes with a query." if needs_query else "",

@@ -7,9 +7,10 @@ from fresh.cli import options
 SUMMARY = "Measure a model on labeled text"
 ABOUT = """\
 Measure a model on labeled text: macro-F1, accuracy and the share of words that
-were read, with 95 % intervals, next to full text, random words, the unread
-words and the most frequent class. The report also shows calibration, shorter
-rationales, and the agreement with human rationales, if the data has any.
+were read, with 95 % intervals, next to full text, the model's independent
+reader, random words, the unread words and the most frequent class. The report
+also shows calibration, shorter rationales, and the agreement with human
+rationales, if the data has any.
 
   fresh evaluate my-model more.csv --text review --label sentiment
   fresh evaluate my-model more.csv --html report.html --json report.json

@@ -308,8 +308,8 @@ class RunConfig:
     """How words are chosen: by the scores of a support model (fresh), by a gate that is trained with the predictor
     (lei, bastings), not at all (full_text), at random (random), or by people (human)."""
     baseline: bool = True
-    """Also train predictors for comparison: on random words, on dropped words, and on full text if no support model is
-    trained."""
+    """Also train predictors for comparison: an independent reader, which is kept with the model, one on dropped words,
+    and one on full text if no support model is trained."""
     audit: bool = True
     """Audit the trained model: try to break its guarantee, and measure what leaks past it."""
     data: DataConfig = field(default_factory=DataConfig)
