@@ -77,7 +77,7 @@ def test_the_report_equals_one_computed_by_hand(full: Rationalizer, splits: Spli
         "full text (support model)": (support.predict(documents), 1.0),
         "FRESH (attention_gradient)": ([item.prediction for item in explained], kept),
         "independent reader": (reader.predict([item.rationale for item in explained]), kept),
-        "random words, independent reader": (reader.predict(list(map(Document.cut, documents, random))), kept),
+        "random words (independent)": (reader.predict(list(map(Document.cut, documents, random))), kept),
         "complement": (baselines.complement.predict(list(map(Document.cut, documents, dropped))), 1 - kept),
     }
     report = small.reported(full.report)

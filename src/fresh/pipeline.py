@@ -18,7 +18,7 @@ from fresh.errors import ConfigError, DataError
 from fresh.evaluation.baselines import Baselines, majority_label, train_baselines
 from fresh.evaluation.evaluation import Evaluation, evaluate
 from fresh.evaluation.html_report import report_path, write_html_report
-from fresh.evaluation.warnings import MIN_DOCUMENTS, drop_too_long_splits
+from fresh.evaluation.warnings import MIN_DOCUMENTS, corpus_warnings, drop_too_long_splits
 from fresh.highlight import CONTROL_PICTURES
 from fresh.methods.baselines import keep_annotated
 from fresh.methods.config import FreshConfig, RunConfig
@@ -97,6 +97,8 @@ def train(
     partial = None if folder is None else partial_folder(folder)
     store = FeatureStore(run.method.train.engine)
     context = RunContext(progress=progress, folder=partial, feature_store=store, checkpoint_every=CHECKPOINT_SECONDS)
+    for problem in corpus_warnings(splits, run.method):
+        context.warn(problem)
     try:
         model, evaluation = _train_and_evaluate(splits, run, context, custom)
         if folder is not None and group.is_main:

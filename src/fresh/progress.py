@@ -60,6 +60,8 @@ class Terminal:
             def advance(steps: int, note: str) -> None:
                 if note:
                     bars.update(bar, note=note)
+                    if not (self.console.is_terminal or self.console.is_jupyter):  # a log shows no bars
+                        self.say(f"{name}: {note}")
                 bars.advance(bar, steps)
 
             yield advance

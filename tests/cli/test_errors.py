@@ -1,5 +1,6 @@
 import json
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,12 +69,20 @@ def test_explaining_can_be_interrupted(
     assert shown.err == "\nInterrupted. 6 texts explained; the output is valid.\n"
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_training_can_be_interrupted(
-    encoders: dict[str, Path], reviews: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+    number: signal.Signals,
+    status: int,
+    encoders: dict[str, Path],
+    reviews: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Command,
 ) -> None:
-    interrupt_training(monkeypatch, epochs=1)
+    interrupt_training(monkeypatch, epochs=1, by=number)
     monkeypatch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
-    shown = command("train", reviews, "--out", "model", *small.options(encoders["bert"]), status=130)
+    before = signal.getsignal(signal.SIGTERM)
+    shown = command("train", reviews, "--out", "model", *small.options(encoders["bert"]), status=status)
+    assert signal.getsignal(signal.SIGTERM) is before
     assert re.search(
         r"\nInterrupted\. Checkpoints: support model: 1 epoch, best dev macro-F1 \d\.\d{3}\. To resume, repeat the "
         r"same command, or give fewer --epochs to finish with those that are done\.\n$",

@@ -69,7 +69,7 @@ def test_training_ends_with_a_report_and_the_folder(toy: Splits, encoders: dict[
     assert last == f"Saved in {out}. Try: fresh explain '{out}' \"Some text.\""
     names = [line.strip().partition("  ")[0] for line in table if re.search(r"\) +[\d.]+%", line)]
     own = ["full text (support model)", "FRESH (attention_gradient)", "independent reader"]
-    assert names[:5] == [*own, "random words, independent reader", "complement"]
+    assert names[:5] == [*own, "random words (independent)", "complement"]
     assert names[5].startswith("majority class (")
     assert table[-1] == f"Report: {out}-report.html"
     assert "FRESH (attention_gradient)" in Path(f"{out}-report.html").read_text(encoding="utf-8")

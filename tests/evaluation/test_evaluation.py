@@ -81,7 +81,7 @@ def test_predictors_that_read_something_else_stand_beside_it(
     ).report.rows
     documents, gold = [example.document for example in toy.test], [example.label for example in toy.test]
     masks = model.extractor.extract(documents)
-    names = ["full text", "independent reader", "random words, independent reader", "complement"]
+    names = ["full text", "independent reader", "random words (independent)", "complement"]
     assert [row.name for row in (full, independent, random, complement)] == names
     assert independent.macro_f1 == macro_f1(gold, read(other, documents, masks), LABELS)
     whole, drawn = [Mask.full(len(mask)) for mask in masks], random_masks(documents, masks, contiguous=False)

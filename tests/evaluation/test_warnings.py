@@ -2,6 +2,8 @@ import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
@@ -16,12 +18,20 @@ from fresh.document import Document, Example, Mask
 from fresh.errors import DataError, TooLongError
 from fresh.evaluation.comparison import compare
 from fresh.evaluation.evaluation import evaluate
-from fresh.evaluation.warnings import MIN_DOCUMENTS, data_warnings, drop_too_long, drop_too_long_splits
+from fresh.evaluation.warnings import (
+    MIN_DOCUMENTS,
+    corpus_warnings,
+    data_warnings,
+    drop_too_long,
+    drop_too_long_splits,
+)
+from fresh.methods.config import FreshConfig
 from fresh.nn.config import NetworkConfig
 from fresh.persistence import FINGERPRINTS
 from fresh.pipeline import train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
+from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import show_report
 from fresh.selection.discretizers import TopK
@@ -53,6 +63,44 @@ def test_documents_known_from_training_are_counted(trained: Rationalizer, new: l
     assert data_warnings(replace(trained, fingerprints=None), toy.train) == ()
     n_train = len(toy.train)
     assert_warned(data_warnings(trained, toy.train), rf"{n_train} of {n_train} documents .*training data")
+
+
+@pytest.mark.parametrize(
+    ("n_words", "settings", "expected"),
+    [
+        (10, {}, r"10 words or fewer.* at most 2 words with ratio=0\.2\. .*ratio=0\.5\."),
+        (12, {"ratio": 0.25}, r"at most 3 words with ratio=0\.25\. .*ratio=0\.5\."),
+        (19, {}, None),  # four words
+        (5, {}, None),  # nothing is better
+        (10, {"ratio": "0.1:0.5"}, None),
+        (10, {"discretizer": "threshold"}, None),
+    ],
+)
+def test_rationales_of_two_or_three_words_are_noticed_before_training(
+    n_words: int, settings: dict[str, Any], expected: str | None
+) -> None:
+    texts = [Document.from_words(["a"] * n_words, id=str(number)) for number in range(24)]
+    examples = tuple(Example(text, ("neg", "pos")[number % 2]) for number, text in enumerate(texts))
+    found = [*corpus_warnings(Splits(examples, examples, examples), FreshConfig(**settings))]
+    assert len(found) == (expected is not None)
+    if expected is not None:
+        assert re.search(expected, found[0])
+
+
+def test_labels_of_few_documents_are_noticed_before_training() -> None:
+    labels = ["pos"] * 20 + ["neg"] * 9 + ["mixed"] * 2
+    examples = tuple(Example(Document.from_words(["a"] * 30, id=str(n)), label) for n, label in enumerate(labels))
+    [found] = corpus_warnings(Splits(examples, examples, examples), FreshConfig())
+    assert "label mixed (2), neg (9): " in found
+
+
+def test_a_model_with_a_single_answer_is_noticed(trained: Rationalizer, toy: Splits) -> None:
+    sure = Mock(wraps=trained.predictor)
+    sure.classifier = trained.predictor.classifier
+    sure.predict = lambda items, *_: [Prediction("pos", {"neg": 0.1, "pos": 0.9})] * len(items)
+    notes = evaluate(replace(trained, predictor=sure), toy.test).report.notes
+    assert any(note.startswith("Every answer is 'pos'") for note in notes)
+    assert not any(note.startswith("Every answer") for note in evaluate(trained, toy.test).report.notes)
 
 
 def test_few_documents_of_one_class(trained: Rationalizer, toy: Splits) -> None:

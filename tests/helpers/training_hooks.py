@@ -1,5 +1,6 @@
 """Ways to interrupt and to observe training."""
 
+import signal
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,10 @@ import fresh.training.loop
 from fresh.training.step import Loss, TrainStep
 
 
-def interrupt_training(patch: pytest.MonkeyPatch, epochs: int, steps: int = 0) -> None:
-    """Raise KeyboardInterrupt after some epochs, counted over all networks, and some steps of the next epoch."""
+def interrupt_training(
+    patch: pytest.MonkeyPatch, epochs: int, steps: int = 0, by: signal.Signals = signal.SIGINT
+) -> None:
+    """Send a signal after some epochs, counted over all networks, and some steps of the next epoch."""
     real, whole_epochs = fresh.training.loop.train_epoch, iter(range(epochs))
 
     def train_epoch(job: Any, step: TrainStep, epoch: int, advance: Any) -> Any:
@@ -22,10 +25,10 @@ def interrupt_training(patch: pytest.MonkeyPatch, epochs: int, steps: int = 0) -
         def advance_or_stop(n_steps: int, note: str) -> None:
             advance(n_steps, note)
             if next(steps_left, None) is None:
-                raise KeyboardInterrupt
+                signal.raise_signal(by)
 
         if not steps:
-            raise KeyboardInterrupt
+            signal.raise_signal(by)
         return real(job, step, epoch, advance_or_stop)
 
     patch.setattr(fresh.training.loop, "train_epoch", train_epoch)

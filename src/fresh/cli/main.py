@@ -2,9 +2,12 @@
 
 import argparse
 import importlib
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from fresh._io import describe_error
 from fresh._optional import explain_missing_extra
@@ -26,6 +29,8 @@ They import what they need when they run, so that help is instant.
 """
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 and the number of the signal."""
+TERMINATED = 143
+"""Exit status after SIGTERM, which keeps what Ctrl-C keeps."""
 _FORMAT = argparse.RawDescriptionHelpFormatter
 _ABOUT = """\
 Text classification that shows exactly the words each answer was computed from.
@@ -47,9 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = " ".join(("fresh", *given[:1]))
     # By default, a warning shows a file and a line of code, which say nothing to a user.
     warnings.formatwarning = lambda message, *_about, **_more: f"Warning: {message}\n".translate(CONTROL_PICTURES)
-    args = argparse.Namespace(options={})
+    args, terminated = argparse.Namespace(options={}), list[int]()
     try:
-        with explain_missing_extra(name):
+        with explain_missing_extra(name), _interrupt_on_sigterm(terminated):
             args = _parse(_build_parser(given), given)
             return int(args.run(args) or 0)
     except BrokenPipeError:
@@ -57,11 +62,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt as interrupt:  # raised again with a hint by the commands that have one
         print(with_flags(" ".join(("\nInterrupted.", *interrupt.args)), args.options), file=sys.stderr)
-        return INTERRUPTED
+        return TERMINATED if terminated else INTERRUPTED
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
         message = with_flags(describe_error(error), args.options, given)
         print(f"{name}: {message}".translate(CONTROL_PICTURES), file=sys.stderr)
         return 1
+
+
+@contextmanager
+def _interrupt_on_sigterm(received: list[int]) -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C inside the block, and note that it was received."""
+    if threading.current_thread() is not threading.main_thread():  # others cannot set a handler
+        yield
+        return
+
+    def interrupt(number: int, _frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _build_parser(given: Sequence[str]) -> argparse.ArgumentParser:

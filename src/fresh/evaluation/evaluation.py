@@ -1,7 +1,7 @@
 """How well a model answers, compared with full text, random words, the complement and the majority class."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -98,7 +98,7 @@ def evaluate(
     if not is_baseline(model):
         random = random_masks(documents, masks, is_contiguous(model.extractor), read)
         for name, chosen, other, trained in (
-            ("random words", random, baselines.independent, f"random words, {READER}"),
+            ("random words", random, baselines.independent, "random words (independent)"),
             ("complement", dropped_masks(read, masks), baselines.complement, "complement"),
         ):
             with progress.task(name, len(documents)) as advance:
@@ -110,20 +110,30 @@ def evaluate(
     certain = Prediction(majority, {label: float(label == majority) for label in model.labels})
     rows.append(gold.row(f"majority class ({majority})", [certain] * len(examples), 0.0))
 
-    notes = list(data_warnings(model, examples))
-    if gold.n_texts is not None:  # for example, a text with several queries
-        meaning = "resample whole texts" if gold.n_texts > 1 else "say nothing about other texts"
-        notes.insert(0, f"{describe_shared_texts(len(examples), gold.n_texts)}. Intervals {meaning}.")
     by_ratio = read_at_lengths(model, explained, read, progress)
     report = Report(
         len(examples),
         tuple(rows),
         share_unread(model, documents),
-        tuple(notes),
+        tuple(_notes(model, examples, gold, answers)),
         compute_measures(model.labels, examples, explained, full, complements, by_ratio),
         measured_on=dataset_digest(examples),
     )
     return Evaluation(report, examples, explained, next(iter(complements.values()), None), by_ratio)
+
+
+def _notes(
+    model: Rationalizer, examples: Sequence[Example], gold: "GoldLabels", answers: Sequence[Prediction]
+) -> Iterator[str]:
+    if gold.n_texts is not None:  # for example, a text with several queries
+        meaning = "resample whole texts" if gold.n_texts > 1 else "say nothing about other texts"
+        yield f"{describe_shared_texts(len(examples), gold.n_texts)}. Intervals {meaning}."
+    yield from data_warnings(model, examples)
+    if len({answer.label for answer in answers}) == 1 < len(set(gold.gold)):
+        yield (
+            f"Every answer is {answers[0].label!r}: the model has not learned to tell the labels apart. Train it "
+            "longer, with another learning_rate, or with class_weight=balanced."
+        )
 
 
 def _read_full_text(

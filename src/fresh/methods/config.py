@@ -197,6 +197,9 @@ class GateConfig(CutConfig):
         return [
             self._check_cut(),
             "A range of ratios needs method=fresh; a gate has one ratio." if isinstance(self.ratio, str) else None,
+            "class_weight=balanced is not for gates, whose costs have a scale of their own. Leave it out."
+            if self.train.class_weight != "none"
+            else None,
             self._check_ratio_discretizer("A gate needs"),
             *check_min(0, lambda_2=self.lambda_2),
             _check_human(self.human),

@@ -17,6 +17,7 @@ FREE = ("device", "frozen", "recording", *REMOVED)
 LATER = {
     "train.schedule": "constant",
     "train.attention_dropout": "encoder",
+    "train.class_weight": "none",
     "predictor": "own",
     "scoring.evidence": "for",
 }
@@ -56,6 +57,8 @@ class TrainConfig:
     # instead of 134: PyTorch has no fast kernel with dropout.
     attention_dropout: AttentionDropout = "off"
     """Dropout of attention weights: off, or encoder (the rate that the encoder was trained with)."""
+    class_weight: Literal["none", "balanced"] = "none"
+    """How much the labels count: each document the same (none), or each label the same, however rare (balanced)."""
     weight_decay: float = 0.01
     """Weight decay of AdamW."""
     max_grad_norm: float = 5.0

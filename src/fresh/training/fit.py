@@ -91,9 +91,12 @@ def prepare(
     )
     targets = torch.tensor([classifier.labels.index(label) for _, label in data.train], device=classifier.device)
 
+    counts = targets.bincount(minlength=len(classifier.labels))
+    weights = len(targets) / (len(counts) * counts) if train.class_weight == "balanced" else None
+
     def losses(batch: TextNumbers, output: Output) -> Tensor:
         # In 32 bits even where the network computes in 16: answers that are nearly alike must not tie.
-        return functional.cross_entropy(output.logits.float(), targets[batch.numbers], reduction="none")
+        return functional.cross_entropy(output.logits.float(), targets[batch.numbers], weights, reduction="none")
 
     loss = make_loss(classifier, inputs, losses, train)
     validate = _make_validate(classifier, dev_inputs, [label for _, label in data.dev])
