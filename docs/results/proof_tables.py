@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from statistics import fmean
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from fresh.metrics import holm
 from fresh.metrics.bootstrap import short
 
 BY_SEED = Mapping[int, Mapping[str, float]]
+MIN_SEEDS = 3  # for an interval and a test
 OWN, INDEPENDENT = "own", "independent"
 SCORERS = {
     "attention": "attention",
@@ -38,19 +40,21 @@ class Pairs(NamedTuple):
 
     @property
     def p(self) -> float:
-        """The p value of a paired t-test; nan for fewer than two seeds, or where all pairs are equal."""
+        """The p value of a paired t-test; nan for fewer than three seeds, or where all pairs are equal."""
         differences = np.subtract(self.first, self.second)
-        return float(stats.ttest_1samp(differences, 0).pvalue) if np.ptp(differences) > 0 else math.nan
+        is_testable = len(differences) >= MIN_SEEDS and np.ptp(differences) > 0
+        return float(stats.ttest_1samp(differences, 0).pvalue) if is_testable else math.nan
 
     def cells(self, adjusted: float | None) -> list[str]:
         """Both means, their difference with its 95 % interval, and p."""
         differences, n = np.subtract(self.first, self.second), len(self.first)
         if adjusted is None:
-            interval = p = MISSING
+            interval, p = signed(differences.mean()), MISSING
         else:
             low, high = stats.t.interval(0.95, n - 1, differences.mean(), stats.sem(differences))
-            interval, p = f"{signed(differences.mean())} ({signed(low)} to {signed(high)})", short(adjusted)
-        return [short(fmean(self.first)), short(fmean(self.second)) + self.few, interval, p]
+            interval = f"{signed(differences.mean())} ({signed(low)} to {signed(high)})"
+            p = short(adjusted) if adjusted >= 0.001 else "< .001"
+        return [short(fmean(self.first)), short(fmean(self.second)), interval, p]
 
 
 def readers(results: Sequence[RunResult]) -> str:
@@ -87,15 +91,16 @@ def evidence(results: Sequence[RunResult]) -> str:
 
 def asked(results: Sequence[RunResult]) -> str:
     """Lay out accuracy with words for the predicted class, for its runner-up, and for a random class."""
-    measures = ("accuracy", "accuracy, runner-up", "accuracy, random class")
+    measures = ("accuracy", "accuracy (runner-up)", "accuracy (random class)")
     rows: list[list[str]] = []
-    for corpus, row in _cells():
-        runs = _by_seed(results, f"{row}, {OWN}", corpus)
+    for (corpus, row), kind in product(_cells(), (OWN, INDEPENDENT)):
+        runs = _by_seed(results, f"{row}, {kind}", corpus)
         values = [[run[name] for run in runs.values() if name in run] for name in measures]
         if all(values):
             few = few_of(len(runs), _n_seeds(results, corpus))
-            rows.append([CORPORA[corpus], SCORERS[row] + few, *(short(fmean(some)) for some in values)])
-    return markdown_table(["corpus", "words of", "the predicted class", "its runner-up", "a random class"], rows)
+            rows.append([CORPORA[corpus], SCORERS[row] + few, kind, *(short(fmean(some)) for some in values)])
+    heads = ["corpus", "words of", "predictor", "the predicted class", "its runner-up", "a random class"]
+    return markdown_table(heads, rows)
 
 
 def _cells() -> Iterator[tuple[str, str]]:
@@ -125,7 +130,7 @@ def _tabulate(heads: Sequence[str], pair: Callable[[str, str], Pairs | None]) ->
     tested = {f"{number}": pairs.p for number, pairs in enumerate(found) if not math.isnan(pairs.p)}
     adjusted = {item.name: item.adjusted for item in holm(tested)}
     rows = [
-        [CORPORA[pairs.corpus], SCORERS[pairs.name], *pairs.cells(adjusted.get(f"{number}"))]
+        [CORPORA[pairs.corpus], SCORERS[pairs.name] + pairs.few, *pairs.cells(adjusted.get(f"{number}"))]
         for number, pairs in enumerate(found)
     ]
     return markdown_table(["corpus", "words of", *heads, "difference (95 %)", "p (Holm)"], rows)

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +38,10 @@ from fresh.reporting.report import Report
 from fresh.selection.extractors import Curve, Extractor, curve_ratios, extract_with_scores, select_masks, with_ratio
 
 BATCH_SIZE = 256  # documents that a stream explains together
-_RANGE = "a model that was trained for a range of ratios, such as ratio=0.05:0.5. This one has a single ratio."
+_RANGE = (
+    "a model that was trained for a range of ratios, such as 0.05:0.5, or with an independent predictor. This one has "
+    "a single ratio."
+)
 
 Input = str | Document  # what can be explained
 
@@ -76,8 +80,8 @@ class Rationalizer(
     """Lowest and highest ratio that the predictor was trained for; None for a single one."""
     fingerprints: TrainingFingerprints | None = None
     """Digests of the texts it was trained on, if they are known."""
-    reader: Predictor | None = None
-    """An independent reader of the same corpus, which audits ask (see `fresh.methods.independent`)."""
+    reader: Predictor | Path | None = None
+    """An independent reader of the same corpus, which audits ask (see `fresh.methods.independent`), or its folder."""
 
     def __setattr__(self, name: str, value: object) -> None:
         # Frozen by hand, since the hub's mixin sets attributes of its own after __init__.
@@ -222,7 +226,10 @@ class Rationalizer(
             if self.fingerprints is not None:
                 self.fingerprints.save(place / FINGERPRINTS)
             self.generate_model_card(**{"name": folder.name, **(model_card_kwargs or {})}).save(place / CARD)
-            if self.reader is not None:
+            if isinstance(self.reader, Path):
+                check_model(self.reader.parent, READER)
+                shutil.copytree(self.reader, place / READER)
+            elif self.reader is not None:
                 self.reader.classifier.save(place / READER)
             save_halves(place, self.extractor, self.predictor, about)
 
@@ -256,28 +263,35 @@ class Rationalizer(
         *,
         device: str = "auto",
         scorer: ScorerFactory | None = None,
-        reader: bool = False,
         **hub: Any,
     ) -> Self:
         """Load a model from a folder, or from the hub by its name.
 
         :param device: Where to compute: auto, cpu, cuda, ...
         :param scorer: Makes the scorer, for a model that was trained with a custom one.
-        :param reader: Whether to load the independent reader too, if the folder has one; only audits need it.
         :param hub: Options of the hub: revision, token, cache_dir, local_files_only or force_download.
         """
         folder = find_model(pretrained_model_name_or_path, hub)
-        about = check_model(folder, but=None if reader else READER)
+        about = check_model(folder, but=READER)  # which only audits read
         predictor = load_predictor(folder / "predictor", device, about["asks"])
         extractor = load_extractor(folder, about, device, scorer)
         with report_damage(folder):
             report = None if about["report"] is None else Report.from_dict(about["report"])
             ratios = None if about["ratios"] is None else tuple(about["ratios"])
             seen = TrainingFingerprints.load(folder / FINGERPRINTS) if FINGERPRINTS in about["files"] else None
-        other = None
-        if reader and any(name.startswith(READER) for name in about["files"]):
-            other = load_predictor(folder / READER, device, about["asks"])
-        return cls(extractor, predictor, about["settings"], about["asks"], report, ratios, seen, other)
+        reader = folder / READER if (folder / READER).is_dir() else None
+        return cls(extractor, predictor, about["settings"], about["asks"], report, ratios, seen, reader)
+
+    def load_reader(self) -> Predictor | None:
+        """Return the independent reader, if there is one; where the model was loaded from a folder, load it."""
+        if not isinstance(self.reader, Path):
+            return self.reader
+        check_model(self.reader.parent, READER)
+        reader = load_predictor(self.reader, str(self.predictor.classifier.device), self.needs_query)
+        if reader.classifier.labels != self.labels:
+            named = ", ".join(reader.classifier.labels)
+            raise ModelError(f"{self.reader} answers with {named}, but the model with {', '.join(self.labels)}.")
+        return reader
 
 
 def _to_document(item: object, query: str | None) -> Document:
@@ -292,7 +306,8 @@ def from_files(files: Mapping[str, bytes], device: str) -> Rationalizer:
     """Load a model from the files of its folder."""
     with tempfile.TemporaryDirectory() as place:
         write_files(files, Path(place))
-        return Rationalizer.from_pretrained(place, device=device, reader=True)
+        model = Rationalizer.from_pretrained(place, device=device)
+        return replace(model, reader=model.load_reader())
 
 
 def find_model(name: str | Path, hub: Mapping[str, Any]) -> Path:

@@ -4,7 +4,7 @@ import functools
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 Spans = tuple[tuple[int, int], ...]
 """Places in a text, in characters, or in a document, in words: the first, and the one after the last."""
@@ -90,6 +90,12 @@ def from_utf16(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, i
 
 def _utf16_offsets(text: str) -> Iterator[int]:
     return itertools.accumulate((1 if character <= "\uffff" else 2 for character in text), initial=0)
+
+
+def and_list(names: Sequence[str]) -> str:
+    """Join names as in a sentence: a, b and c."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def plural(count: float, noun: str, suffix: str = "s") -> str:

@@ -269,31 +269,24 @@ def test_a_period_ends_where_no_run_is_active(results: ModuleType) -> None:
 
 def test_paired_tables_compare_seeds_that_both_have_and_correct_for_all_rows(results: ModuleType) -> None:
     def runs(row: str, scores: Sequence[float]) -> list[RunResult]:
-        return [
-            RunResult(
-                f"{row}{seed}", row, "sst", seed, {}, {"macro-F1": score, "reader macro-F1": score - 0.1 - seed / 50}
-            )
-            for seed, score in enumerate(scores)
-        ]
+        figures = [{"macro-F1": score, "reader macro-F1": score - 0.1 - seed / 50} for seed, score in enumerate(scores)]
+        return [RunResult(f"{row}{seed}", row, "sst", seed, {}, own) for seed, own in enumerate(figures)]
 
-    names = ("attention x gradient, for", "attention x gradient, both", "attention")
-    own = [
-        runs(f"{name}, own", scores) for name, scores in zip(names, ((0.8, 0.7, 0.9), (0.7, 0.65), (0.5,)), strict=True)
+    listed = [
+        *runs("attention, own", (0.5,)),
+        *runs("attention x gradient, for, own", (0.8, 0.7, 0.9, 0.8)),
+        *runs("attention x gradient, both, own", (0.7, 0.65, 0.8)),
     ]
-    listed = [run for some in own for run in some]
     tables = results.proof_tables
     [*_, row] = tables.evidence(listed).splitlines()
-    p = ttest_rel([0.7, 0.65], [0.8, 0.7]).pvalue
-    assert row.startswith("| SST | attention × gradient, both | .675 | .750 (2 seeds) | -.075 (")
+    p = ttest_rel([0.7, 0.65, 0.8], [0.8, 0.7, 0.9]).pvalue
+    assert row.startswith("| SST | attention × gradient, both (3 seeds) | .717 | .800 | -.083 (")
     assert row.endswith(f"| {short(p)} |")  # a single test
     rows = tables.readers(listed).splitlines()[2:]
-    assert [line.split(" | ")[1] for line in rows] == [
-        "attention",
-        "attention × gradient",
-        "attention × gradient, both",
-    ]
-    assert rows[0].endswith("| .500 | .400 (one seed) | – | – |")
-    two = ttest_1samp([0.1, 0.12], 0).pvalue
+    names = ["attention (one seed)", "attention × gradient", "attention × gradient, both (3 seeds)"]
+    assert [line.split(" | ")[1] for line in rows] == names
+    assert rows[0].endswith("| .500 | .400 | +.100 | – |")
     three = ttest_1samp([0.1, 0.12, 0.14], 0).pvalue
-    assert rows[1].endswith(f"| .800 | .680 | +.120 (+.070 to +.170) | {short(2 * three)} |")
-    assert rows[2].endswith(f"| {short(max(two, 2 * three))} |")
+    four = ttest_1samp([0.1, 0.12, 0.14, 0.16], 0).pvalue
+    assert rows[1].endswith(f"| {short(2 * four)} |")
+    assert rows[2].endswith(f"| .717 | .597 | +.120 (+.070 to +.170) | {short(max(three, 2 * four))} |")

@@ -220,4 +220,4 @@ def test_a_figure_can_show_everything_that_is_measured(grid: Writer) -> None:
     of_scores, of_gate = (set(report["figures"]) for report in read_reports(path))
     assert of_gate | of_scores == set(METRICS)  # the toy corpus has human rationales
     assert of_gate - of_scores == {"kept by gate"}
-    assert of_scores - of_gate == {"accuracy, runner-up", "accuracy, random class"}
+    assert of_scores - of_gate == {"accuracy (runner-up)", "accuracy (random class)"}

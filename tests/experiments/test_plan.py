@@ -199,7 +199,7 @@ def test_all_invalid_runs_are_listed(refused: Refused) -> None:
         *("  toy, a, bastings, seed 0", "  toy, a, bastings, seed 1"),
         "atention is not a scorer. Did you mean attention?",
         *("  toy, b, atention, seed 0", "  toy, b, atention, seed 1"),
-        "reads = 'complement' needs method fresh with a scorer, without a tagger or folds.",
+        "reads = 'complement' needs method fresh with a scorer and its own predictor, without a tagger or folds.",
         *("  toy, c, seed 0", "  toy, c, seed 1"),
         "ratio must be ",
         *("  toy, d, seed 0", "  toy, d, seed 1"),

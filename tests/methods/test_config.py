@@ -169,8 +169,8 @@ def test_every_method_has_settings() -> None:
         ({"scorer": "attention", "steps": 50}, "steps is a setting of the scorer integrated_gradients, not of att"),
         ({"samples": 50}, "samples is a setting of the scorer lime and kernel_shap, not of attention_gradient."),
         ({"scorer": "gradient", "evidence": "both"}, "lime and kernel_shap, not of gradient."),
-        ({"scorer": "attention", "evidence": "both"}, "evidence is a setting of the scorer attention_gradient and att"),
-        ({"scorer": "random", "scoring.evidence": "for"}, "evidence is a setting of the scorer attention_gradient and"),
+        ({"scorer": "attention", "evidence": "both"}, "evidence is a setting of the scorer attention_gradient, att"),
+        ({"scorer": "random", "scoring.evidence": "for"}, "evidence is a setting of the scorer attention_gradient, "),
         ({"method": "lei", "evidence": "both"}, "evidence is a setting of fresh, not of the method lei."),
         ({"evidence": "against"}, "evidence must be 'for' or 'both', got 'against'"),
         ({"evidence": "both"}, None),
@@ -201,6 +201,6 @@ def test_a_setting_without_an_effect_is_refused(settings: Mapping[str, Any], mes
 
 def test_all_problems_are_reported_at_once() -> None:
     settings = {"method": "full_text", "ratio": 0.1, "epoch": 3, "seed": "x", "text": "label"}
-    owners = "ratio is a setting of fresh and lei and bastings and random, not of the method full_text"
+    owners = "ratio is a setting of fresh, lei, bastings and random, not of the method full_text"
     with pytest.raises(ConfigError, match=rf"^{owners}.*\nepoch is not .*\n.*text and label.*\nseed must be"):
         resolve_settings([], None, None, settings)

@@ -10,8 +10,10 @@ from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import Splits
 from fresh.errors import ModelError
 from fresh.methods.config import FreshConfig
-from fresh.methods.independent import load_reader, sample_mask, train_independent
+from fresh.methods.independent import load_reader, sample_mask, train_independent, train_readers
+from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
+from fresh.training.loop import RunContext
 from small import answers
 
 
@@ -71,3 +73,18 @@ def test_a_reader_is_loaded_where_it_fits_and_refused_elsewhere(
     model.save_pretrained(tmp_path / "model")
     with pytest.raises(ModelError, match="no independent reader"):
         load_reader(tmp_path / "model", model, "cpu")
+
+
+def test_a_training_of_more_epochs_reads_the_same_words_in_the_first_ones(
+    toy: Splits, config: FreshConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(Predictor, "train_many", lambda data, *_: seen.extend(data))
+    splits = small.some(toy)
+    for epochs in (2, 3, 20):
+        train_readers(splits, [replace(config, train=replace(config.train, epochs=epochs))], RunContext())
+    two, three, many = seen
+    assert [data.n_versions for data in seen] == [2, 3, 8]
+    assert two.dev == three.dev == many.dev
+    assert two.train == three.train[: len(two.train)] == many.train[: len(two.train)]
+    assert len({rationale.words for rationale, _ in many.train if rationale.id == splits.train[0].document.id}) > 4

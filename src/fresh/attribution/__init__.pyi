@@ -10,6 +10,7 @@ from .perturbation import Occlusion as Occlusion
 from .random import Random as Random
 from .registry import CUSTOM as CUSTOM
 from .registry import SCORERS as SCORERS
+from .registry import TARGETED as TARGETED
 from .registry import Scorer as Scorer
 from .registry import ScorerFactory as ScorerFactory
 from .registry import TargetedScorer as TargetedScorer

@@ -28,6 +28,10 @@ SCORERS = {
 """Name and class of each scorer. The classes are imported on first use, since they need torch."""
 
 
+TARGETED = SCORERS.keys() - {"attention", "random"}
+"""Names of the scorers whose scores depend on the label that is explained."""
+
+
 class Scorer(Protocol):
     """Scores how much each word mattered to the support model."""
 
@@ -51,7 +55,7 @@ class TargetedScorer(Scorer, Protocol):
 
 def is_targeted(scorer: Scorer) -> TypeGuard[TargetedScorer]:
     """Whether a scorer's scores depend on the label that is explained."""
-    return scorer_to_dict(scorer)["name"] not in ("attention", "random", CUSTOM)
+    return scorer_to_dict(scorer)["name"] in TARGETED
 
 
 def check_scorer_name(name: str) -> str | None:

@@ -121,7 +121,7 @@ def audit(  # noqa: PLR0913
         advance(1, "")
     verdicts += [
         check_target_class(model, examples, explained, seed, progress),
-        check_independent(model, examples, explained, reader or model.reader),
+        check_independent(model, examples, explained, reader or model.load_reader()),
         check_stability(model, explained, seed, progress),
         check_splits(examples, others, "" if model.report is None else model.report.measured_on),
         check_content(explained),

@@ -28,11 +28,17 @@ def check_independent(
 
     :param reader: The predictor of random words (see `fresh.methods.independent`).
     """
-    if is_independent(model):
-        says = "The predictor was trained on random words, without any extractor, so it cannot know a code of one."
+    if reader is None and is_independent(model):
+        says = (
+            "By its settings, the predictor was trained on random words, without any extractor. Then it cannot know a "
+            "code of one, and there is nothing to compare it with."
+        )
         return Verdict(NAME, "holds", says)
     if reader is None:
-        says = "The model has no independent reader: train one with fresh.methods.train_independent."
+        says = (
+            "The model has no independent reader: train it without --no-baseline, or a reader of its own with "
+            "fresh.methods.train_independent."
+        )
         return Verdict(NAME, "not run", says)
     labels = model.labels
     gold, own = GoldLabels.of(examples, labels), [item.prediction.label for item in explained]
@@ -56,6 +62,9 @@ def check_independent(
         f"A predictor of random words, which has never seen a choice of the extractor, has macro-F1 {found.second:.3f} "
         f"from the rationales, and the model's own predictor {found.first:.3f} (difference {found.difference})"
     )
+    if found.first <= majority:
+        says = "The predictor is no better than the majority class, so its rationales have nothing to understand."
+        return Verdict(NAME, "not run", says, evidence)
     if found.difference.high <= MAX_GAP:
         return Verdict(NAME, "holds", f"{says}.", evidence)
     if reads_full - majority < MIN_SKILL * (found.first - majority):

@@ -61,16 +61,18 @@ def check_stability(
                 continue
             pairs = list(zip(edited, again, strict=True))
             differs = [case.explained.prediction.label != new.prediction.label for case, new in pairs]
-            overlap = bootstrap.mean_interval([case.overlap(new.mask) for case, new in pairs])
+            texts = bootstrap.number_texts(case.explained.document.words for case in edited)
+            overlap = bootstrap.mean_interval([case.overlap(new.mask) for case, new in pairs], texts=texts)
             for case, differ in zip(edited, differs, strict=True):
                 changed.setdefault(case.number, []).append(differ)
             lines.append(
                 f"A word {name}: {sum(differs):,} of {plural(len(pairs), 'answer')} change "
-                f"({bootstrap.mean_interval(differs)}); overlap of the rationales {overlap}."
+                f"({bootstrap.mean_interval(differs, texts=texts)}); overlap of the rationales {overlap}."
             )
     if not changed:
         return Verdict(NAME, "not run", "No word outside a rationale can be edited.", tuple(lines))
-    share = bootstrap.mean_interval([float(np.mean(row)) for row in changed.values()])
+    texts = bootstrap.number_texts(chosen[number].document.words for number in changed)
+    share = bootstrap.mean_interval([float(np.mean(row)) for row in changed.values()], texts=texts)
     says = f"After an edit of one word that is not shown, {share} of the answers change"
     if share.low > MAX_CHANGED:
         return Verdict(NAME, "look here", f"{says}: other words decide what is shown.", tuple(lines))

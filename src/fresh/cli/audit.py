@@ -76,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _audit(args: argparse.Namespace, progress: "Progress") -> "Audit":
     from fresh.audit import audit
+    from fresh.evaluation.baselines import Baselines
     from fresh.evaluation.evaluation import evaluate
     from fresh.evaluation.html_report import write_html_report
 
@@ -88,9 +89,9 @@ def _audit(args: argparse.Namespace, progress: "Progress") -> "Audit":
         progress.say(_OTHER_SEED.format(trained=trained_seed, given=args.seed))
     examples, others = _read_data(args, model, progress)
     n_trials = _TRIALS if args.trials is None else args.trials
-    evaluation = evaluate(model, examples, progress) if args.html else None
-    explained = None if evaluation is None else evaluation.explained
     reader = options.load_reader(args, model)
+    evaluation = evaluate(model, examples, progress, Baselines(independent=reader)) if args.html else None
+    explained = None if evaluation is None else evaluation.explained
     result = audit(model, examples, others, n_trials, args.seed, progress, explained, reader=reader)
     _show(result)
     if evaluation is not None:

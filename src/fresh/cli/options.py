@@ -167,15 +167,16 @@ def load_model(args: argparse.Namespace) -> "Rationalizer":
     """Load the model of a command."""
     from fresh.rationalizer import Rationalizer
 
-    # Commands that ask an independent reader take the one of the model by default.
-    return Rationalizer.from_pretrained(args.model, device=args.device, reader="reader" in args)
+    return Rationalizer.from_pretrained(args.model, device=args.device)
 
 
 def load_reader(args: argparse.Namespace, model: "Rationalizer") -> "Predictor | None":
-    """Load the independent reader, if one is given."""
+    """Load the independent reader that is given, or else that of the model, if there is one."""
     from fresh.methods.independent import load_reader
 
-    return None if args.reader is None else load_reader(args.reader, model, args.device).predictor
+    if args.reader is None:
+        return model.load_reader()
+    return load_reader(args.reader, model, args.device).predictor
 
 
 def setting_names() -> set[str]:

@@ -74,7 +74,7 @@ def evaluate(
     if baselines.full_text is None and isinstance(model.extractor, SaliencyExtractor):
         baselines = replace(baselines, full_text=model.extractor.support)
     if baselines.independent is None:
-        baselines = replace(baselines, independent=model.reader)
+        baselines = replace(baselines, independent=model.load_reader())
     documents, gold = [example.document for example in examples], GoldLabels.of(examples, model.labels)
     explained = explain_all(model, documents, progress, "explaining")
     answers, masks = [item.prediction for item in explained], [item.mask for item in explained]

@@ -64,7 +64,7 @@ class RunSpec:
     def key(self, run: RunSettings, digest: str) -> str:
         """Compute the name of the run's folder from everything that affects the result; `digest` is the corpus's."""
         about = {"corpus": self.corpus, "data": digest, "documents": self.documents, "reads": self.reads}
-        if run.config.audit:
+        if is_audited(run) and self.reads == "rationale":
             about["audit"] = True  # its report has more measures than that of the same run without an audit
         return short_hash({**about, "method": self.method, "settings": key_settings(run)})
 
@@ -104,8 +104,11 @@ def check_grid(grid: Grid, data_dir: Path | None) -> CheckedGrid:
         try:
             run = spec.resolve(data_dir)
             plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.has_tagger
-            if spec.reads == "complement" and not plain:
-                raise ConfigError("reads = 'complement' needs method fresh with a scorer, without a tagger or folds.")
+            if spec.reads == "complement" and not (plain and not has_own_reader(run.method)):
+                raise ConfigError(
+                    "reads = 'complement' needs method fresh with a scorer and its own predictor, without a tagger or "
+                    "folds."
+                )
             checked.runs.append((spec, run))
         except (ConfigError, DataError) as error:
             checked.errors.setdefault(str(error), []).append(spec)
@@ -141,17 +144,19 @@ def shares_support(run: RunSettings) -> bool:
     return isinstance(run.method, FullTextConfig) or shares_scores(run)
 
 
-def needs_reader(run: RunSettings) -> bool:
-    """Return whether a run uses an independent reader: as its predictor, or to be judged by it."""
-    config = run.method
-    is_own = isinstance(config, FreshConfig) and config.predictor == "independent"
-    return is_own or (run.config.audit and isinstance(config, CutConfig))
+def is_audited(run: RunSettings) -> bool:
+    """Return whether an audit adds measures to a run."""
+    return run.config.audit and isinstance(run.method, CutConfig)
+
+
+def has_own_reader(config: ClassifierConfig) -> bool:
+    """Return whether the predictor of a run is an independent reader."""
+    return isinstance(config, FreshConfig) and config.predictor == "independent"
 
 
 def reader_config(config: ClassifierConfig) -> ClassifierConfig:
-    """Return the settings of the reader of a run: all runs of a corpus are judged by the same."""
-    is_own = isinstance(config, FreshConfig) and config.predictor == "independent"
-    return config if is_own else shared_config(config)
+    """Return the settings of the reader of a run: its predictor, or the one that judges all other runs of a corpus."""
+    return config if has_own_reader(config) else shared_config(config)
 
 
 def shares_gate(run: RunSettings) -> bool:

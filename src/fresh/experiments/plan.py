@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fresh.attribution import scorer_settings
+from fresh.attribution import TARGETED, scorer_settings
 from fresh.attribution.support_model import SUPPORT
 from fresh.config import flatten
 from fresh.errors import ConfigError, MissingExtraError
@@ -14,9 +14,10 @@ from fresh.experiments.grid import (
     CheckedGrid,
     RunSpec,
     describe_settings,
+    has_own_reader,
     invalid_runs,
+    is_audited,
     key_settings,
-    needs_reader,
     reader_config,
     result_settings,
     shares_gate,
@@ -112,7 +113,8 @@ def tasks_of(spec: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
         scoring = {name: known[name] for name in scorer_settings(config.scorer) if name in known}
         keyed = {name: value for name, value in scoring.items() if (f"scoring.{name}", value) not in LATER.items()}
         # For an audit, test is scored for other classes too.
-        key = "scores-" + short_hash([*needs, config.scorer, keyed, *["audit"] * run.config.audit])
+        scores_others = run.config.audit and config.scorer in TARGETED
+        key = "scores-" + short_hash([*needs, config.scorer, keyed, *["audit"] * scores_others])
         about = {"scorer": config.scorer, **scoring, **_support_settings(settings)}
         yield Task("scores", key, spec, needs, {**about, **common})
         needs = (key,)
@@ -124,7 +126,7 @@ def tasks_of(spec: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
         key = "gate-" + short_hash([*source, spec.method, identity])
         yield Task("gate", key, spec, needs, {**settings_of_gate, **common})
         needs = (key,)
-    if needs_reader(run):
+    if has_own_reader(run.method) or (is_audited(run) and spec.reads == "rationale"):
         assert isinstance(run.method, CutConfig)
         config = reader_config(run.method)
         own = {**_support_settings(identity), "train.seed": config.train.seed}

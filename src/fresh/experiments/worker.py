@@ -22,7 +22,7 @@ from fresh.errors import DataError
 from fresh.evaluation.evaluation import explain_all, share_unread
 from fresh.evaluation.measures import AGREEMENT_MEASURES, agreement_figures
 from fresh.experiments.artifacts import StoredScores, gate_context, is_trained, load_scores, save_scores, train_gate
-from fresh.experiments.grid import RunSpec, reader_config, result_settings
+from fresh.experiments.grid import RunSpec, has_own_reader, is_audited, reader_config, result_settings
 from fresh.experiments.plan import Task, tasks_of
 from fresh.experiments.results import EXPLAIN_SECONDS
 from fresh.experiments.sources import Sources
@@ -53,7 +53,7 @@ CHECKPOINT_SECONDS = 60.0  # seconds between two checkpoints of a network; many 
 METRICS = (
     *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
     *AGREEMENT_MEASURES,
-    *("reader macro-F1", "reader agreement", "accuracy, runner-up", "accuracy, random class"),
+    *("reader macro-F1", "reader agreement", "accuracy (runner-up)", "accuracy (random class)"),
 )
 """Everything that is measured on a run, except durations."""
 
@@ -199,7 +199,10 @@ class Worker:
             metrics, times = _measure_complement(splits, run, scores, context)
         else:
             result = train(splits, spec, run, scores, context, reader)
-            metrics, times = measure(splits, result, run.method.train, reader if run.config.audit else None)
+            metrics, times = measure(splits, result, run.method.train)
+            if is_audited(run):
+                judge = None if has_own_reader(run.method) else reader
+                metrics |= _audit(splits, result, judge, run.method.train)
         shared = [planned.key for planned in tasks_of(spec, run, digest) if planned.kind != "run"]
         return {
             "key": task.key,
@@ -230,8 +233,11 @@ class Worker:
     def _find_reader(self, task: Task, run: RunSettings, splits: Splits, digest: str) -> Predictor | None:
         key = task.need("reader")
         if key is not None and (self.reader is None or self.reader[0] != key):
-            context = self._context(self.store.shared_folder(key), run, digest, whole=False)
-            [reader] = train_readers(splits, [reader_config(run.method)], context)  # only reads one that is trained
+            config = reader_config(run.method)
+            context = self._context(self.store.shared_folder(key), run, digest, whole=False).with_name(READER)
+            if not is_trained(config.train, context):
+                raise ValueError("The independent reader of this run is missing. Retry failed runs: retry=True.")
+            [reader] = train_readers(splits, [config], context)  # only reads it
             self.reader = key, reader
         return None if key is None or self.reader is None else self.reader[1]
 
@@ -271,13 +277,8 @@ def train(
     return train_method(spec.method, splits, run.method, context, None)
 
 
-def measure(
-    splits: Splits, result: MethodResult, config: TrainConfig, reader: Predictor | None = None
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Measure a model on test and on dev, in the precision of its training, and list metrics and durations.
-
-    :param reader: An independent reader of the corpus, for an audit.
-    """
+def measure(splits: Splits, result: MethodResult, config: TrainConfig) -> tuple[dict[str, float], dict[str, float]]:
+    """Measure a model on test and on dev, in the precision of its training, and list metrics and durations."""
     model, documents = result.model, [example.document for example in splits.test]
     scorer = model.extractor.scorer if isinstance(model.extractor, SaliencyExtractor) else None
     networks = [model.predictor.classifier, *([scorer.network] if isinstance(scorer, Tagger) else [])]
@@ -296,30 +297,29 @@ def measure(
         **agreement(splits.test, explanations),
         **({} if result.kept_by_gate is None else {"kept by gate": result.kept_by_gate}),
         "unread": unread,
-        **({} if reader is None else _audit(splits, result, explanations, reader, config)),
     }
     return metrics, {EXPLAIN_SECONDS: seconds}
 
 
-def _audit(
-    splits: Splits,
-    result: MethodResult,
-    explanations: Sequence[Explanation],
-    reader: Predictor,
-    config: TrainConfig,
-) -> dict[str, float]:
+def _audit(splits: Splits, result: MethodResult, judge: Predictor | None, config: TrainConfig) -> dict[str, float]:
     # What an independent reader understands, and accuracy with words for other classes than the predicted one.
+    figures: dict[str, float] = {}
     predictor, extractor = result.model.predictor, result.model.extractor
-    with inference_precision(reader.classifier, config):
-        gold, read = _labels(splits.test, reader.predict([item.rationale for item in explanations]))
-    agreeing = [item.prediction.label == label for item, label in zip(explanations, read, strict=True)]
-    figures = {"reader macro-F1": macro_f1(gold, read, splits.labels), "reader agreement": sum(agreeing) / len(read)}
+
+    def predict(reader: Predictor, masks: Sequence[Mask]) -> tuple[list[str], list[str]]:
+        with inference_precision(reader.classifier, config):
+            rationales = [rationale for rationale, _ in cut_examples(splits.test, masks)]
+            return _labels(splits.test, reader.predict(rationales))
+
+    if judge is not None:
+        masks = extractor.extract([example.document for example in splits.test])
+        (gold, read), (_, own) = predict(judge, masks), predict(predictor, masks)
+        agreement = sum(map(str.__eq__, read, own)) / len(own)
+        figures |= {"reader macro-F1": macro_f1(gold, read, splits.labels), "reader agreement": agreement}
     if isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, StoredScores):
         for name, saliencies in extractor.scorer.for_others.items():
-            rationales = cut_examples(splits.test, select_masks(extractor.discretizer, saliencies))
-            with inference_precision(predictor.classifier, config):
-                predicted = predictor.predict([rationale for rationale, _ in rationales])
-            figures[f"accuracy, {name.split(maxsplit=1)[1]}"] = accuracy(*_labels(splits.test, predicted))
+            masks = select_masks(extractor.discretizer, saliencies)
+            figures[f"accuracy ({name.split(maxsplit=1)[1]})"] = accuracy(*predict(predictor, masks))
     return figures
 
 

@@ -135,7 +135,8 @@ class FreshConfig(CutConfig):
     other folds. With 1, all rationales come from a network that is trained on all documents."""
     predictor: Literal["own", "independent"] = "own"
     """What answers: a predictor that is trained on the extractor's rationales (own), or one that is trained on random
-    words and has never seen a choice of the extractor (independent). The latter serves every ratio from 0.05 to 1."""
+    words and has never seen a choice of the extractor (independent). With top_k and contiguous, the latter serves
+    every ratio from 0.05 to 1."""
     scoring: ScorerConfig = field(default_factory=ScorerConfig)
     tagging: TaggerConfig = field(default_factory=TaggerConfig)
 

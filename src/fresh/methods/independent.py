@@ -7,7 +7,6 @@ has learned no such code. It is kept as a model that reads every word of what it
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,18 +55,19 @@ def train_readers(splits: Splits, configs: Sequence[ClassifierConfig], context: 
     """Train a predictor on random words of the documents for each of several settings, such as seeds, side by side."""
     data = []
     for config in configs:
-        generator = np.random.default_rng(config.train.seed)
         ratio = config.one_ratio if isinstance(config, CutConfig) else CutConfig().one_ratio
-        cut = partial(_cut_at_random, ratio=ratio, generator=generator)
         n_versions = min(_N_VERSIONS, config.train.epochs)
-        versions = [pair for _ in range(n_versions) for pair in cut(splits.train)]
-        data.append(TrainingPairs(versions, cut(splits.dev), n_versions))
+        # A generator for each version: a training that is resumed with more or fewer epochs reads the same words.
+        dev, *versions = (
+            _cut_at_random(splits.train if version else splits.dev, ratio, (config.train.seed, version))
+            for version in range(n_versions + 1)
+        )
+        data.append(TrainingPairs([pair for version in versions for pair in version], dev, n_versions))
     return Predictor.train_many(data, configs, context.with_name(NAME))
 
 
-def _cut_at_random(
-    examples: Sequence[Example], ratio: float, generator: np.random.Generator
-) -> list[tuple[Rationale, str]]:
+def _cut_at_random(examples: Sequence[Example], ratio: float, seed: tuple[int, int]) -> list[tuple[Rationale, str]]:
+    generator = np.random.default_rng(seed)
     masks = [sample_mask(len(example.document.words), ratio, generator) for example in examples]
     return cut_examples(examples, masks)
 

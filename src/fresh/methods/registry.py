@@ -19,6 +19,7 @@ from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import DISCRETIZERS
 from fresh.selection.extractors import Extractor
+from fresh.text import and_list
 from fresh.training.config import ClassifierConfig
 from fresh.training.loop import RunContext
 
@@ -120,7 +121,7 @@ def split_settings(name: str, values: Mapping[str, Any]) -> tuple[dict[str, Any]
         elif owns(RunConfig, key):
             run_values[key] = value
         elif owners := [method for method, kind in METHODS.items() if owns(kind, key)]:
-            problems.append(f"{key} is a setting of {' and '.join(owners)}, not of the method {name}.")
+            problems.append(f"{key} is a setting of {and_list(owners)}, not of the method {name}.")
         else:
             problems.append(suggest_setting(key, known))
     return method_values, run_values, [*problems, *_find_without_effect(method_values, config)]
@@ -138,7 +139,7 @@ def _find_without_effect(values: Mapping[str, Any], config: type[ClassifierConfi
         for key in sorted({field.name for field in fields(settings)} & names.keys()):
             owners = [name for name, taken in kinds.items() if key in taken]
             if owners and chosen not in owners:
-                yield f"{key} is a setting of the {choice} {' and '.join(owners)}, not of {chosen}."
+                yield f"{key} is a setting of the {choice} {and_list(owners)}, not of {chosen}."
     for key, other, needed in NEEDS:
         value = str(names.get(other, defaults.get(other)))
         if key in names and value.lower() not in map(str.lower, needed):
