@@ -93,7 +93,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     (f"{ONE}/explain", {"texts": []}, r"1 to 64 texts, got 0.*job"),
     (f"{ONE}/explain", {"texts": ["a"] * 65}, r"1 to 64 texts, got 65.*job"),
     (f"{ONE}/explain", {"text": "a film " * 150_000}, r"1,050,000 characters.*100,000"),
-    (f"{ONE}/explain", {"text": "a", "ratio": 0.3}, r"range of ratios.*ratio=0\.05:0\.5"),
+    (f"{ONE}/explain", {"text": "a", "ratio": 0.3}, r"range of ratios.*0\.05:0\.5"),
     (f"{ANY}/explain", {"text": "a", "ratio": 0.9}, r"ratio must be .*0\.1.*0\.6.*got 0\.9"),
     (f"{ONE}/explain", {"text": "a", "query": "why"}, r"'one-length' was trained without queries"),
     (f"{PAIR}/explain", {"text": "a"}, r"'pair' was trained with queries"),
