@@ -25,7 +25,7 @@ def test_a_log_has_a_line_for_each_note(is_terminal: bool) -> None:
     shown, terminal = io.StringIO(), Terminal()
     terminal.console = Console(file=shown, width=100, force_terminal=is_terminal)
     with terminal.task("support model", 4) as advance:
-        for note in ("dev F1 0.5", "", "dev F1 0.6"):
+        for note in ("dev F1 0.5", "", "dev F1 0.5", "dev F1 0.6"):
             advance(1, note)
     lines = [line.rstrip() for line in shown.getvalue().splitlines() if line.startswith("support model: ")]
     assert lines == ([] if is_terminal else ["support model: dev F1 0.5", "support model: dev F1 0.6"])

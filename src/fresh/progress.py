@@ -58,7 +58,7 @@ class Terminal:
             bars.advance(bar, 0)  # rich estimates the speed from advances, so this one starts the clock
 
             def advance(steps: int, note: str) -> None:
-                if note:
+                if note and note != bars.tasks[0].fields["note"]:
                     bars.update(bar, note=note)
                     if not (self.console.is_terminal or self.console.is_jupyter):  # a log shows no bars
                         self.say(f"{name}: {note}")

@@ -2,7 +2,8 @@
 
 import sys
 import threading
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.experiments.grid import key_settings, result_settings
 from fresh.pipeline import resolve_settings
+from fresh.progress import Advance
 from fresh.training.config import LATER, ClassifierConfig
 from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed
 from fresh.training.step import TrainStep
@@ -65,6 +67,25 @@ def test_every_epoch_reads_every_text_in_another_order_with_other_dropout() -> N
     assert sampled[0] != sampled[STEPS]
 
 
+class Counting:
+    """Counts the steps of a task."""
+
+    total: int | None = None
+    n_done = 0
+
+    def say(self, line: str) -> None:
+        pass
+
+    @contextmanager
+    def task(self, _name: str, total: int | None) -> Iterator[Advance]:
+        self.total = total
+
+        def advance(n_steps: int, _note: str) -> None:
+            self.n_done += n_steps
+
+        yield advance
+
+
 def test_an_epoch_reads_the_texts_that_are_listed_for_it() -> None:
     listed = {0: [3, 5, 39], 1: [0, 5], 2: [7, 7, 7, 1, 2, 3, 4, 8, 9]}
     seen: list[list[int]] = [[]]
@@ -80,9 +101,12 @@ def test_an_epoch_reads_the_texts_that_are_listed_for_it() -> None:
         return 1.0
 
     config = replace(CONFIG, epochs=3, batch_size=2)
-    job = TrainingJob(model, inputs_of(range(2, 42)), loss, validate, config, RunContext())
-    fit(replace(job, texts_of_epoch=lambda epoch: np.array(listed[epoch])))
+    counted = Counting()
+    job = TrainingJob(model, inputs_of(range(2, 42)), loss, validate, config, RunContext(progress=counted))
+    job = replace(job, texts_of_epoch=lambda epoch: np.array(listed[epoch]))
+    fit(job)
     assert [sorted(numbers) for numbers in seen] == [*map(sorted, listed.values()), []]
+    assert counted.n_done == counted.total != 3 * len(job.batches(0))
     assert "40 texts, 0.0% padding" in replace(job, texts_of_epoch=lambda _epoch: np.array([4, 4, 4])).describe()
     [batch] = replace(job, texts_of_epoch=lambda _epoch: np.array([4])).batches(0)
     assert batch.numbers.tolist() == [4]

@@ -99,6 +99,10 @@ class TrainingJob:
         batches = bucketed_batches(lengths[numbers], self.config.batch_size, self.config.seed, epoch)
         return [batch._replace(numbers=numbers[batch.numbers]) for batch in batches]
 
+    def n_steps(self, n_epochs: int) -> int:
+        """Count the steps of the first epochs; epochs may differ, since they combine and may read other texts."""
+        return sum(len(self.batches(epoch)) for epoch in range(n_epochs))
+
     def describe(self) -> str:
         """Say what is trained, how much of it is padding, and how often the layers run."""
         batches, lengths = self.batches(0), self.inputs.table.lengths
@@ -114,7 +118,7 @@ def fit(*jobs: TrainingJob) -> None:
     for job in jobs:
         job.context.progress.say(job.describe())
     name = context.name if len(jobs) == 1 else f"{context.name} x {len(jobs)}"
-    n_steps = sum(len(job.batches(0)) * job.config.epochs for job in jobs)
+    n_steps = sum(job.n_steps(job.config.epochs) for job in jobs)
     with _deterministic(), context.progress.task(name, n_steps) as advance:
         if not all(job.uses_graphs for job in jobs):
             for job in jobs:
@@ -142,7 +146,7 @@ def _train(job: TrainingJob, advance: Advance) -> None:
     kind = GraphedTrainStep if job.uses_graphs else TrainStep
     step = kind(model, job.loss, config, group, bf16 and job.can_round)
     best = restore(context.checkpoint_path, model, step.optimizer, job.other_measures)
-    advance(len(job.batches(0)) * len(best.scores), "")
+    advance(job.n_steps(len(best.scores)), "")
     path = context.checkpoint_path if group.is_main else None
     writer = CheckpointWriter(path, context.checkpoint_every, context.retention)
     try:
