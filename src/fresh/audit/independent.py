@@ -30,14 +30,14 @@ def check_independent(
     """
     if reader is None and is_independent(model):
         says = (
-            "By its settings, the predictor was trained on random words, without any extractor. Then it cannot know a "
-            "code of one, and there is nothing to compare it with."
+            "According to its settings, the predictor was trained on random words, without any extractor, so the two "
+            "cannot share a code. Nothing was measured."
         )
         return Verdict(NAME, "holds", says)
     if reader is None:
         says = (
-            "The model has no independent reader: train it without --no-baseline, or a reader of its own with "
-            "fresh.methods.train_independent."
+            "The model has no independent reader. Training adds one unless `baseline` is off; for a model that is "
+            "trained already, use fresh.methods.train_independent."
         )
         return Verdict(NAME, "not run", says)
     labels = model.labels

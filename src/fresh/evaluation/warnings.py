@@ -65,7 +65,7 @@ def corpus_warnings(splits: Splits, config: ClassifierConfig) -> Iterator[str]:
     if rare:
         named = ", ".join(f"{label} ({n})" for label, n in list(rare.items())[:5])
         yield (
-            f"Few training documents have the label {named}: a model hardly learns a label from fewer than "
+            f"Few training documents have the label {named}: a model can hardly learn a label from fewer than "
             f"{MIN_OF_LABEL}. Add some, merge labels, or try class_weight=balanced."
         )
     if isinstance(config, CutConfig) and config.ratios is None and config.discretizer in RATIO_DISCRETIZERS:

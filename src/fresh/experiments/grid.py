@@ -64,9 +64,13 @@ class RunSpec:
     def key(self, run: RunSettings, digest: str) -> str:
         """Compute the name of the run's folder from everything that affects the result; `digest` is the corpus's."""
         about = {"corpus": self.corpus, "data": digest, "documents": self.documents, "reads": self.reads}
-        if is_audited(run) and self.reads == "rationale":
+        if self.is_audited(run):
             about["audit"] = True  # its report has more measures than that of the same run without an audit
         return short_hash({**about, "method": self.method, "settings": key_settings(run)})
+
+    def is_audited(self, run: RunSettings) -> bool:
+        """Return whether an audit adds measures to the run."""
+        return run.config.audit and self.reads == "rationale" and isinstance(run.method, CutConfig)
 
     def table_settings(self, run: RunSettings) -> dict[str, Any]:
         """Return the settings in the grid, converted to their types, and those that every table needs."""
@@ -104,7 +108,7 @@ def check_grid(grid: Grid, data_dir: Path | None) -> CheckedGrid:
         try:
             run = spec.resolve(data_dir)
             plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.has_tagger
-            if spec.reads == "complement" and not (plain and not has_own_reader(run.method)):
+            if spec.reads == "complement" and not (plain and not has_independent_predictor(run.method)):
                 raise ConfigError(
                     "reads = 'complement' needs method fresh with a scorer and its own predictor, without a tagger or "
                     "folds."
@@ -144,19 +148,14 @@ def shares_support(run: RunSettings) -> bool:
     return isinstance(run.method, FullTextConfig) or shares_scores(run)
 
 
-def is_audited(run: RunSettings) -> bool:
-    """Return whether an audit adds measures to a run."""
-    return run.config.audit and isinstance(run.method, CutConfig)
-
-
-def has_own_reader(config: ClassifierConfig) -> bool:
+def has_independent_predictor(config: ClassifierConfig) -> bool:
     """Return whether the predictor of a run is an independent reader."""
     return isinstance(config, FreshConfig) and config.predictor == "independent"
 
 
 def reader_config(config: ClassifierConfig) -> ClassifierConfig:
     """Return the settings of the reader of a run: its predictor, or the one that judges all other runs of a corpus."""
-    return config if has_own_reader(config) else shared_config(config)
+    return config if has_independent_predictor(config) else shared_config(config)
 
 
 def shares_gate(run: RunSettings) -> bool:

@@ -14,9 +14,8 @@ from fresh.experiments.grid import (
     CheckedGrid,
     RunSpec,
     describe_settings,
-    has_own_reader,
+    has_independent_predictor,
     invalid_runs,
-    is_audited,
     key_settings,
     reader_config,
     result_settings,
@@ -126,7 +125,7 @@ def tasks_of(spec: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
         key = "gate-" + short_hash([*source, spec.method, identity])
         yield Task("gate", key, spec, needs, {**settings_of_gate, **common})
         needs = (key,)
-    if has_own_reader(run.method) or (is_audited(run) and spec.reads == "rationale"):
+    if has_independent_predictor(run.method) or spec.is_audited(run):
         assert isinstance(run.method, CutConfig)
         config = reader_config(run.method)
         own = {**_support_settings(identity), "train.seed": config.train.seed}

@@ -22,7 +22,7 @@ from fresh.errors import DataError
 from fresh.evaluation.evaluation import explain_all, share_unread
 from fresh.evaluation.measures import AGREEMENT_MEASURES, agreement_figures
 from fresh.experiments.artifacts import StoredScores, gate_context, is_trained, load_scores, save_scores, train_gate
-from fresh.experiments.grid import RunSpec, has_own_reader, is_audited, reader_config, result_settings
+from fresh.experiments.grid import RunSpec, has_independent_predictor, reader_config, result_settings
 from fresh.experiments.plan import Task, tasks_of
 from fresh.experiments.results import EXPLAIN_SECONDS
 from fresh.experiments.sources import Sources
@@ -200,8 +200,8 @@ class Worker:
         else:
             result = train(splits, spec, run, scores, context, reader)
             metrics, times = measure(splits, result, run.method.train)
-            if is_audited(run):
-                judge = None if has_own_reader(run.method) else reader
+            if spec.is_audited(run):
+                judge = None if has_independent_predictor(run.method) else reader
                 metrics |= _audit(splits, result, judge, run.method.train)
         shared = [planned.key for planned in tasks_of(spec, run, digest) if planned.kind != "run"]
         return {
@@ -314,8 +314,7 @@ def _audit(splits: Splits, result: MethodResult, judge: Predictor | None, config
     if judge is not None:
         masks = extractor.extract([example.document for example in splits.test])
         (gold, read), (_, own) = predict(judge, masks), predict(predictor, masks)
-        agreement = sum(map(str.__eq__, read, own)) / len(own)
-        figures |= {"reader macro-F1": macro_f1(gold, read, splits.labels), "reader agreement": agreement}
+        figures |= {"reader macro-F1": macro_f1(gold, read, splits.labels), "reader agreement": accuracy(own, read)}
     if isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, StoredScores):
         for name, saliencies in extractor.scorer.for_others.items():
             masks = select_masks(extractor.discretizer, saliencies)

@@ -2,7 +2,8 @@
 
 An extractor reads everything, so it could tell a predictor that is trained on its rationales what to answer, by which
 harmless words it selects. A predictor that was trained on random words of the same documents, without any extractor,
-has learned no such code. It is kept as a model that reads every word of what it is given.
+has learned no such code. It is kept in the folder of the model that it judges, or as a model of its own, which reads
+every word of what it is given.
 """
 
 from collections.abc import Sequence
